@@ -1,13 +1,13 @@
 #!/bin/sh
-# The command agent-worker: starts our Python, isolated from the working directory and PYTHONPATH, whose folders could
-# have the names of our packages. The command awk reads this file too, and has then set _awk_own and _awk_found.
+# The command agent-worker: starts our Python, isolated from the working directory and PYTHONPATH, where folders may have
+# the names of our packages. The command awk sources this file too, after it has set _awk_own and _awk_found.
 
 _awk_program=${_awk_own:+awk}
 _awk_own=${_awk_own:-$0}
 case $_awk_own in */*) ;; *) _awk_own=./$_awk_own ;; esac
 
-# find_python: sets _awk_python and its options: the one of the environment that this file, links followed, is in; or, in
-# an installation without one, the version that has our package, which may lie in the user's own folder.
+# find_python: sets _awk_python and its options: the Python of the virtual environment that contains this file (links are
+# followed), else the version that has our package, possibly in the user's site-packages.
 find_python() {
     _awk_bin=$_awk_own
     while [ -h "$_awk_bin" ]; do
@@ -38,7 +38,7 @@ if [ ! -x "$_awk_python" ]; then
     echo "  hint: install agent-worker again; awk programs go to the system's awk as before" >&2
     exit 127
 fi
-# A Ctrl-C waits, where env can arrange it, until Python knows what to do with it.
+# If env supports it, Ctrl-C is blocked until Python has installed its handler.
 if env --block-signal=INT true 2>/dev/null; then
     exec env --block-signal=INT "$_awk_python" $_awk_options -m interface "${_awk_program:-agent-worker}" "${_awk_found-}" "$@"
 fi

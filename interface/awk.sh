@@ -1,13 +1,13 @@
 #!/bin/sh
-# The command awk. What is for agent-worker goes to the script of that name beside this one; all else becomes the system's
-# awk: same process, input, environment and exit code. Scripts call awk in loops and pass it variables by name, so that
-# way runs no other program, needs no Python, and sets no variable whose name somebody else might use.
+# The command awk. It passes commands of agent-worker to the script of that name beside this one, and replaces itself with
+# the system's awk for everything else (same process, input, environment and exit code). Scripts call awk in loops and pass
+# variables by name, so this path starts no other program, needs no Python, and sets only variables with a prefix of ours.
 
 _awk_own=$0
 case $_awk_own in */*) ;; *) _awk_own=./$0 ;; esac
 
-# find_awk: sets _awk_found to the next awk on PATH that is not agent-worker's: one behind this one, else one before it.
-# An awk beside an agent-worker is one of ours.
+# find_awk: sets _awk_found to the next awk on PATH that is not ours: one after this script, else one before it.
+# An awk in the same folder as an agent-worker is ours.
 find_awk() {
     _awk_found=''
     _awk_behind=''
@@ -30,8 +30,8 @@ find_awk() {
     done
 }
 
-# become_awk WORD...: a script that is found may lead back to this one, so where the awk is not the system's own, those
-# which this very process was handed to are kept in the environment.
+# become_awk WORD...: replaces this process with that awk. An awk outside the system folders may be a script that calls this
+# one again, so the environment lists those that this process was already passed to.
 become_awk() {
     case ${AGENT_WORKER_AWK_SEEN-} in $$:*) _awk_seen=${AGENT_WORKER_AWK_SEEN#*:} ;; *) _awk_seen='' ;; esac
     unset AGENT_WORKER_AWK_SEEN
@@ -48,13 +48,13 @@ become_awk() {
     exec "$_awk_found" "$@"
 }
 
-# Most programs are told by a character that no word of ours has: those need nothing of what follows.
+# Most awk programs contain a character that no command of ours has; they need no further check.
 case ${1-} in
     -h | --help | --json | --jsonl | --project | --project=*) ;;
     -* | *[!abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-]*) become_awk "$@" ;;
 esac
 
-# is_ours WORD...: no word, a command, an option that no awk has, or a slip of the pen.
+# is_ours WORD...: true without words, and for a command, an option that no awk has, or a misspelled command.
 is_ours() {
     [ $# -gt 0 ] || return 0
     case $1 in
@@ -72,9 +72,9 @@ is_ours() {
     is_slip "$@"
 }
 
-# is_slip WORD...: to awk a bare word is an unset variable, and some with hyphens between are a difference of such: a
-# program that does nothing. Not where awk knows the word, nor where an operand gives it a value. What awk sets itself is
-# in capitals. The letters are spelled out because what a-z means depends on the locale.
+# is_slip WORD...: true for a word that is probably a misspelled command. To awk, a bare word is an unset variable (words with
+# hyphens are a difference of such): a program that does nothing. False if awk knows the word or an operand assigns it.
+# awk's own variables are in capitals. The letters are listed because the meaning of a-z depends on the locale.
 is_slip() {
     case $1 in
         *[!abcdefghijklmnopqrstuvwxyz0123456789_-]*)

@@ -1,5 +1,4 @@
-"""Entry point ``python -I -m kernel``: lock the project, listen, publish the record, open the
-database, run.
+"""Entry point ``python -I -m kernel``: lock the project, listen, publish the record, open the database, run.
 
 Requests are accepted as soon as no later step can prevent the start."""
 

@@ -1,8 +1,7 @@
 """Start of a process that continues an existing kernel (upgrade), and the trial of a version.
 
-The new process is ready when all steps that can fail have succeeded: modules imported, database
-open with a known schema, table read, descriptors present. If one fails, the old program
-continues. Schema migrations run afterwards."""
+The new process is ready when all steps that can fail have succeeded: modules imported, database open with a known
+schema, table read, descriptors present. If one fails, the old program continues. Schema migrations run afterwards."""
 
 import json
 import logging
@@ -95,8 +94,7 @@ def _serve(boot: Boot, taken: TakenOver, database: Database) -> int | Leaving:
 def until_ended(boot: Boot, end: int | Leaving) -> int:
     """Return the exit code ``end``. If it is Leaving, replace this program with the new version first.
 
-    A successful upgrade does not return. After a failed one, this kernel runs on until it ends
-    again."""
+    A successful upgrade does not return. After a failed one, this kernel runs on until it ends again."""
     while isinstance(end, Leaving):
         held = ProcessHoldings(
             pid=os.getpid(),

@@ -127,8 +127,7 @@ def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
 async def _run_kernel(
     kernel: Kernel, boot: Boot, responder: HealthResponder | None, taken: TakenOver | None
 ) -> Leaving | None:
-    """Recover or take over the state of the previous process, then serve. Return a Leaving for an
-    upgrade, else None.
+    """Recover or take over the state of the previous process, then serve. Return a Leaving for an upgrade, else None.
 
     The store is closed after all processes have ended, and the processes end after the services."""
     services = kernel.services

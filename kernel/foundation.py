@@ -25,6 +25,7 @@ from kernel.services import guard as guards
 from kernel.services.guard import MemoryGuard
 from kernel.services.installed_rules import find_installed
 from kernel.services.logins import LOGINS, Logins
+from kernel.services.souls import Souls
 from kernel.services.supervision import InFlight
 from kernel.services.working_directory import CliHomes
 from kernel.store.database import Database, Reader
@@ -90,12 +91,7 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
     own_bin = frozenset({os.path.dirname(sys.executable)})
     worker_env = worker_environment(environ, (), own_bin)
     launcher = SpawnControl(
-        choose_launcher(
-            environ.get(VARIABLE),
-            platform=sys.platform,
-            run_dir=state_dir / RUN,
-            environ=worker_env,
-        )
+        choose_launcher(environ.get(VARIABLE), platform=sys.platform, run_dir=state_dir / RUN, environ=worker_env)
     )
     return Foundation(
         boot=boot,
@@ -129,7 +125,8 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
         guard=MemoryGuard(
             contexts=contexts,
             log=log,
-            wake=feed.new_wake(guards.WAKING),
+            wake=feed.new_wake(guards.WAKING, unless=guards.concerns_no_guard),
+            souls=Souls(catalog=catalog, contexts=contexts, reader=reader, writer=log.writer),
             settings=partial(settings_of, catalog=catalog, reader=reader),
         ),
         launcher=launcher,

@@ -37,16 +37,16 @@ from kernel.operations.context import (
     TreeServices,
 )
 from kernel.operations.node_door import NodeDoor
+from kernel.operations.workflows import start_for_rules
 from kernel.procs.command import VersionProbes
 from kernel.procs.procfs import is_own_child
-from kernel.services import landings, mirror, node_cleanup, recall, runs, telemetry, timers, webhooks, worktrees
+from kernel.services import landings, mirror, node_cleanup, recall, telemetry, timers, webhooks, worktrees
 from kernel.services.attempts import Attempts
 from kernel.services.budgets import Admission, BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.conversation import AttemptServices
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing, limits_of
 from kernel.services.embeddings import EmbeddingClient, EmbeddingProcess
-from kernel.services.guard import Souls
 from kernel.services.handover import KernelProgram, try_version
 from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
 from kernel.services.kept_workers import KeptWorkers
@@ -61,7 +61,7 @@ from kernel.services.nodes import Nodes, NodeScaling
 from kernel.services.prune import Prune
 from kernel.services.recall import Recall
 from kernel.services.reload import Reload
-from kernel.services.runs import MemorySpaceCleanup, Retention, Runs, concerns_no_run
+from kernel.services.runs import Retention, Runs, concerns_no_run
 from kernel.services.standby import Standby
 from kernel.services.start_frame import FOLDER, CallCommand, StartFrameBuilder
 from kernel.services.supervision import Boundary, IdleExit, InFlight, ShutdownSignal, watch_root
@@ -124,15 +124,13 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
 def build(boot: Boot, database: Database) -> Kernel:
     """Create all parts without starting any."""
     base = foundation_of(boot, database)
-    log, feed, clock, catalog = base.log, base.feed, base.clock, base.catalog
-    reader, writer = log.reader, log.writer
+    log, feed, clock, catalog, writer = base.log, base.feed, base.clock, base.catalog, base.log.writer
     keep_root(str(catalog.root))
-    budgets, door = BudgetEnforcer(reader=reader, now_ms=clock.now_ms), NodeDoor()
+    budgets, door = BudgetEnforcer(reader=log.reader, now_ms=clock.now_ms), NodeDoor()
     nodes, trees, tree_work, checks, attempts, cleanup = _attempts(base, budgets, door)
-    queue = _landings(base, trees)
+    queue, wake = _landings(base, trees), feed.new_wake(worktrees.WAKING)
     dispatcher, files_mirror = _dispatcher(base, attempts), _mirror(base)
     asking, found_again, memory = _memory(base)
-    wake = feed.new_wake(worktrees.WAKING)
     sweep = WorktreeSweep(repository=base.repository, trees=trees, log=log, wake=wake, works_in=attempts.works_in)
     standby = Standby(
         log=log, files=base.files, database=database.path, state_dir=base.state_dir, term=base.identity.term
@@ -152,7 +150,6 @@ def build(boot: Boot, database: Database) -> Kernel:
     numbers = _numbers(base, watchdog, os.path.dirname(database.path))
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=base.repository)
     traces_out = Traces(log=log, files=base.files, wake=feed.new_wake(telemetry.WAKING), project=base.identity.project)
-    followers, alarms = _followers(base, files_mirror)
     control = KernelControl(
         identity=base.identity,
         keys=Keys(boot.token, boot.record_token),
@@ -162,25 +159,27 @@ def build(boot: Boot, database: Database) -> Kernel:
         shutdown=shutdown,
         upgrade=upgrade,
     )
+    services = Services(
+        store=StoreAccess(
+            writer=writer,
+            append=dispatcher.append,
+            reader=log.reader,
+            feed=feed,
+            mirror=files_mirror,
+            homes=base.homes,
+            now_ms=clock.now_ms,
+            salt=partial(secrets.token_hex, 16),
+        ),
+        files=_project_files(base, tree_services, reload),
+        processes=_process_control(base, attempts, queue, sweep),
+        kernel=control,
+        memory=memory,
+        nodes=NodeAccess(nodes, door),
+    )
+    followers, alarms = _followers(base, files_mirror, services)
     return Kernel(
         writer=writer,
-        services=Services(
-            store=StoreAccess(
-                writer=writer,
-                append=dispatcher.append,
-                reader=reader,
-                feed=feed,
-                mirror=files_mirror,
-                homes=base.homes,
-                now_ms=clock.now_ms,
-                salt=partial(secrets.token_hex, 16),
-            ),
-            files=_project_files(base, tree_services, reload),
-            processes=_process_control(base, attempts, queue, sweep),
-            kernel=control,
-            memory=memory,
-            nodes=NodeAccess(nodes, door),
-        ),
+        services=services,
         run_dir=base.state_dir / RUN,
         in_flight=base.in_flight,
         host_clock=HostClock(boot_id(), clock.offset_ms),
@@ -210,7 +209,8 @@ def build(boot: Boot, database: Database) -> Kernel:
             KernelService("traces", traces_out.run, starts=True),
             *alarms,
             KernelService(
-                "idle_exit", IdleExit(reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic).run
+                "idle_exit",
+                IdleExit(log.reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic).run,
             ),
             KernelService("reload", reload.run),
         ),
@@ -223,7 +223,9 @@ def build(boot: Boot, database: Database) -> Kernel:
     )
 
 
-def _followers(base: Foundation, files_mirror: Mirror) -> tuple[tuple[KernelService, ...], tuple[KernelService, ...]]:
+def _followers(
+    base: Foundation, files_mirror: Mirror, services: Services
+) -> tuple[tuple[KernelService, ...], tuple[KernelService, ...]]:
     log, files, feed = base.log, base.files, base.feed
     hooks = Webhooks(
         log=log,
@@ -241,14 +243,12 @@ def _followers(base: Foundation, files_mirror: Mirror) -> tuple[tuple[KernelServ
     retained = Retention(
         log=log, kept_seconds=lambda: base.catalog.project().retention, homes=base.homes, redo=files_mirror.redo
     )
+    planned = feed.new_wake(frozenset({"workflow.changed"}))
     return (
+        KernelService("rule_starts", partial(timers.reconcile, planned, partial(start_for_rules, services))),
         KernelService("retention", retained.run),
-        KernelService("memory_spaces", MemorySpaceCleanup(log=log, wake=feed.new_wake(runs.WAKING)).run),
         KernelService("webhooks", hooks.run, starts=True),
-    ), (
-        KernelService("deadlines", deadlines.run, starts=True),
-        KernelService("schedules", schedules.run, starts=True),
-    )
+    ), (KernelService("deadlines", deadlines.run, starts=True), KernelService("schedules", schedules.run, starts=True))
 
 
 def _memory(base: Foundation) -> tuple[EmbeddingProcess, Recall, MemoryAccess]:
@@ -262,7 +262,7 @@ def _memory(base: Foundation) -> tuple[EmbeddingProcess, Recall, MemoryAccess]:
         vectors=vectors,
         derived=(history,),
         prompts=base.memories,
-        souls=Souls(catalog=base.catalog, contexts=base.contexts, reader=base.log.reader, writer=base.log.writer),
+        souls=base.guard.souls,
         trays=base.guard,
         guard=base.guard,
     )
@@ -427,11 +427,7 @@ def _mirror(base: Foundation) -> Mirror:
     )
 
 
-def _project_files(
-    base: Foundation,
-    worktrees: TreeServices,
-    reload: Reload,
-) -> ProjectFiles:
+def _project_files(base: Foundation, worktrees: TreeServices, reload: Reload) -> ProjectFiles:
     return ProjectFiles(
         catalog=base.catalog,
         contexts=base.contexts,
@@ -456,7 +452,9 @@ def _process_control(base: Foundation, attempts: Attempts, queue: Landings, swee
         probes=VersionProbes(base.launcher, base.state_dir / RUN),
         attempts=AttemptControl(
             activity=lambda: {
-                instruction: AttemptActivity(pid=attempt.local_pid, doing=attempt.doing)
+                instruction: AttemptActivity(
+                    pid=attempt.local_pid, doing=attempt.doing, elapsed=attempt.elapsed, leased=attempt.leased
+                )
                 for instruction, attempt in attempts.running.items()
             },
             interrupt=lambda agent: attempts.stop_agent(agent, "restarted", INTERRUPT_SECONDS),

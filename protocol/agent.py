@@ -4,6 +4,7 @@ Field names are the keys of the file (contracts.md section 1). A key of the file
 here is rejected with a hint, never ignored.
 """
 
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
@@ -31,15 +32,18 @@ Scope = Literal[
     "rules",
     "auth",
     "spaces",
+    "agents",
+    "workflows",
 ]
-"""Groups of Daemon MCP's tools that an agent file grants."""
-NAMED_ONLY: Final[frozenset[Scope]] = frozenset({"rules", "auth", "spaces"})
+"""Groups of Daemon MCP's tools that an agent file grants. ``agents`` and ``workflows`` are for actions of rules."""
+NAMED_ONLY: Final[frozenset[Scope]] = frozenset({"rules", "auth", "spaces", "agents", "workflows"})
 """Scopes that an agent has only if its file names them."""
 SCOPES: Final[frozenset[Scope]] = frozenset(get_args(Scope)) - NAMED_ONLY
 """Scopes that ``default`` stands for."""
 ScopeWords = tuple[Literal["default", Scope], ...]
 
 
+@lru_cache(256)
 def scopes_of(words: ScopeWords) -> frozenset[Scope]:
     """Return the scopes that an agent file names."""
     return frozenset(scope for word in words for scope in (SCOPES if word == "default" else (word,)))
@@ -114,6 +118,13 @@ class Memory(StrictStruct, frozen=True, kw_only=True):
     """Items of other tiers enter a prompt only through ``memory_recall``."""
 
 
+class Documents(StrictStruct, frozen=True, kw_only=True):
+    """The entry document of the workspace in a prompt."""
+
+    budget: PromptTokens = 2000
+    """Maximum of the estimated tokens of its text; ``team_doc_read`` returns the rest. ``0``: no text."""
+
+
 class Timeouts(StrictStruct, frozen=True, kw_only=True):
     """Deadlines of one attempt, in seconds (durations like ``10m`` in the file)."""
 
@@ -123,6 +134,8 @@ class Timeouts(StrictStruct, frozen=True, kw_only=True):
     """Time without output of the model while no tool runs."""
     tool: Duration = 1800.0
     """Time for one tool call."""
+    quiet: Duration = 300.0
+    """Time without output after which `awk needs` reports the step, which continues."""
     total: Duration = 7200.0
     """Time for the whole attempt. Its completed steps are kept."""
     approval: Duration = 3600.0
@@ -369,6 +382,8 @@ class AgentDefinition(StrictStruct, frozen=True, kw_only=True, tag_field="entry"
     """Conversation history and folder of the agent."""
     memory: Memory = Memory()
     """Memory in the prompt."""
+    documents: Documents = Documents()
+    """Entry document in the prompt."""
     max_steps: MaxSteps = 100
     """Maximum number of steps of one instruction. Beyond it the instruction is incomplete and can be continued."""
     max_tokens: MaxTokens = 8192
@@ -397,7 +412,7 @@ class AgentDefinition(StrictStruct, frozen=True, kw_only=True, tag_field="entry"
     """Tools to enable: ``bash``, ``files``, ``skills``, ``feedback``, or tools of the project file."""
     scopes: ScopeWords = ("default",)
     """Scopes of the agent's team tools. ``default`` stands for every scope except ``rules``,
-    ``auth`` and ``spaces``. A reviewer that cannot speak: ``[channel.read, votes]``."""
+    ``auth``, ``spaces``, ``agents`` and ``workflows``. A reviewer that cannot speak: ``[channel.read, votes]``."""
     mcp_servers: dict[str, McpServer] = {}
     """MCP servers of the agent by name; or names of servers in ``.mcp.json``; or ``.mcp.json``. They need trust."""
     skills: tuple[str, ...] = ()

@@ -5,14 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from protocol.agent_memory import (
-    Entry,
-    Item,
-    Note,
-    Source,
-    SourceClass,
-    Tier,
-)
+from protocol.agent_memory import Entry, Item, Note, Source, SourceClass, Tier
 from protocol.memory_files import StoredEntry
 
 
@@ -140,8 +133,7 @@ class MemoryPurged(_Document, frozen=True, kw_only=True):
     """``agent memory NAME purge``: number of deleted entries, notes and todos (including copies of
     an item in the memory of other agents), and of messages and instructions whose text was deleted.
 
-    ``left``: content of people or other agents that was derived from the deleted items and may
-    still repeat them."""
+    ``left``: content of people or other agents that was derived from the deleted items and may still repeat them."""
 
     agent: str
     source: str

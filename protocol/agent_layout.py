@@ -4,6 +4,7 @@ People and agents write these files, and git can track them. A directory that th
 such a directory is moved away when its agent is deleted (fault CF12).
 """
 
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -61,6 +62,7 @@ def default_dir(agent: str) -> str:
     return f"{AGENTS}/{agent}"
 
 
+@lru_cache(1024)
 def dir_fault(path: str, agent: str) -> str | None:
     """Return why ``path`` (from the project's root) cannot be the context directory of ``agent``; None if ``path``
     is valid. Only the text is checked. Code that uses the directory has to check links."""

@@ -50,8 +50,7 @@ _TIME: Final = re.compile(
 class Source(msgspec.Struct, frozen=True):
     """Source of an entry: its messages, and the lowest trust class among them.
 
-    ``by`` is the name of the author. If neither messages nor ``by`` is set, a person wrote the
-    entry into the file."""
+    ``by`` is the name of the author. If neither messages nor ``by`` is set, a person wrote the entry into the file."""
 
     messages: tuple[str, ...] = ()
     class_: SourceClass = msgspec.field(name="class", default="user")

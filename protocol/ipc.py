@@ -289,8 +289,7 @@ KernelFrame = Start | Entry | Go | Yield | Stop | Ping
 
 
 class Ready(_Frame, frozen=True, kw_only=True, tag="ready"):
-    """First frame of a worker, before ``start``. A reused worker (``reuse``) sends it before
-    each further ``start``."""
+    """First frame of a worker, before ``start``. A reused worker (``reuse``) sends it before each further ``start``."""
 
     pid: Count
     version: str

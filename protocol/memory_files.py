@@ -1,10 +1,9 @@
 """YAML files of an agent's memory: reading all files, and changing single entries. Pure.
 
-A change returns the new texts of files; the caller writes them to the folder. Comments, order
-and quotes of people are preserved (protocol.yaml_edit). A key belongs to one file. If two files
-contain a key (people wrote it twice, or a move to another tier was interrupted), the first
-file's entry is in effect. The other entry is reported until the key is written or deleted. Files
-of a tier are kept small, so that a change is cheap even in a large memory."""
+A change returns the new texts of files; the caller writes them to the folder. Comments, order and quotes of people are
+preserved (protocol.yaml_edit). A key belongs to one file. If two files contain a key (people wrote it twice, or a move
+to another tier was interrupted), the first file's entry is in effect. The other entry is reported until the key is
+written or deleted. Files of a tier are kept small, so that a change is cheap even in a large memory."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, cast

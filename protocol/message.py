@@ -12,7 +12,7 @@ import msgspec
 
 MessageKind = Literal[
     "kickoff", "said", "reply", "system", "status", "document", "proposal", "vote", "resolved", "approval",
-    "due", "done", "failed",
+    "due", "done", "failed", "grant",
 ]  # fmt: skip
 MESSAGE_KINDS: Final[tuple[MessageKind, ...]] = get_args(MessageKind)
 
@@ -20,10 +20,11 @@ FACT_KINDS: Final[frozenset[MessageKind]] = frozenset({"approval", "due", "done"
 """Kinds of messages for rules only; channels omit these messages."""
 
 TEXT_LIMIT_BYTES: Final = 256 * 1024
-"""Maximum size of a message in UTF-8. A longer message and the prompt would not fit together
-into a worker's first line."""
+"""Maximum size in UTF-8 of a document, a schedule's prompt and a person's answer."""
+RESOURCE_LIMIT_BYTES: Final = 2 * 1024 * 1024
+"""Maximum size of a resource and of a message, whose long text becomes a resource (decision 4.13)."""
 
-TOO_LARGE_HINT: Final = "store the text with resource_create and send its id, or name a file with the text"
+TOO_LARGE_HINT: Final = "split the text, or send the name of a file that contains it"
 
 SYSTEM: Final = "system"
 USER: Final = "user"
@@ -80,7 +81,9 @@ DURABLE: Final[Mapping[str, str]] = MappingProxyType(
             "A file became invalid and its last valid version remains in force; data: path, line, where, message."
         ),
         "workflow.started": "A workflow started; data: run, members.",
-        "workflow.changed": "A workflow was paused, resumed, continued, or held by a limit; data: run, state, reason.",
+        "workflow.changed": (
+            "A workflow was paused, resumed, continued, held by a limit or planned by a rule; data: run, state, reason."
+        ),
         "workflow.stopped": "A workflow stopped; data: run, status, exit_code.",
         "schedule.untrusted": "A schedule does not run because its file is not trusted; data: home, wakeup, hint.",
         "wakeup.coalesced": "A schedule fired while its previous wakeup was still waiting, reported once; data: home.",

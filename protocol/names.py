@@ -38,6 +38,8 @@ NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}", re.ASCII)
 TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 RESERVED: Final = frozenset({"system", "user", "all", "here", "kernel", "guard"})
 DEFAULT_TAG: Final = "main"
+GLOBAL: Final = "global"
+"""Name of the project's space in which all agents can be mentioned. The first message to it opens it."""
 DM: Final = "dm"
 """Prefix of personal spaces. The name is reserved, because a workflow of this name would look like one."""
 _PERSONAL: Final = f"{DM}:"

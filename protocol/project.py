@@ -9,23 +9,32 @@ from protocol.limits import AgentBudget, StrictStruct
 from protocol.tools import ProjectTool
 
 SoulEvolution = Literal["propose", "auto", "disabled"]
+TrayKind = Literal["decision", "pattern", "work_log"]
 
 
 class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Guard of the agents' knowledge and identity. The ``guard`` of a workflow replaces the project's."""
 
     soul_evolution: SoulEvolution = "propose"
-    """Effect of a change that an agent suggests to its own soul. ``propose``: the change waits for a person. ``auto``:
-    the change takes effect immediately and can be rolled back. ``disabled``: agents cannot suggest changes."""
+    """Effect of a suggested change of a soul. ``propose``: the change waits for a person. ``auto``: an agent's change
+    of its own soul and a guard's change of low risk take effect immediately and can be rolled back. ``disabled``:
+    changes cannot be suggested."""
     model: str | None = None
-    """Model of the guard, preferably a cheap one. Unset: no model is used, and ``auto_store`` and ``llm_curation`` have
-    no effect. The model also summarizes the results of ``memory_ask``. Invalid or missing answers of the model change
-    nothing."""
+    """Model of the guard, preferably a cheap one. Unset: no model is used, and ``auto_store``, ``observe`` and
+    ``llm_curation`` have no effect. The model also summarizes the results of ``memory_ask``. Invalid or missing
+    answers of the model change nothing."""
     provider: str | None = None
     """Name of the endpoint and key, if the model's prefix does not determine them."""
     auto_store: bool = False
-    """After a run, the model extracts decisions, patterns and work that agents should remember. The items wait in the
-    agents' trays for a person, their owner or a vote."""
+    """When a run ends, or direct messages or a started workflow are quiet, the model extracts decisions, patterns and
+    work that agents should remember. The items wait in the agents' trays for a person, their owner or a vote."""
+    quiet: Duration = 300.0
+    """Seconds without a new message after which ``auto_store`` reads direct messages and started workflows."""
+    auto_approve: tuple[TrayKind, ...] = ()
+    """Kinds of items that are stored without a decision, if the model saw only messages of people and agents."""
+    observe: bool = False
+    """After every 20 instructions of an agent, the model proposes changes of its soul, with the work as evidence. Only
+    the project's setting counts."""
     llm_curation: bool = False
     """The model checks what agents write into their memory: whether the item is worth storing, and in which tier.
     Without an answer within 20 seconds, the item is stored as the agent requested."""
@@ -182,6 +191,8 @@ class ProjectDefinition(StrictStruct, frozen=True, kw_only=True):
 
     agents: dict[str, str | AgentDefinition] = {}
     """Agents in addition to ``.agents/``: name to an inline agent or to the path of a file; or a list of both."""
+    default_agent: str | None = None
+    """Agent that receives messages without a recipient: ``awk send MESSAGE``."""
     providers: dict[str, ProviderEntry] = {}
     """Endpoints that agents can name."""
     tools: dict[str, ProjectTool] = {}

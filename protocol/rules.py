@@ -159,8 +159,45 @@ class RuleTask(Ask, frozen=True, kw_only=True, omit_defaults=True):
     """Effect of a failed dependency on this task."""
 
 
+class RuleAgent(Ask, frozen=True, kw_only=True, omit_defaults=True):
+    """Agent to create in the run: a copy of a member, but without scopes that the author of the rule lacks."""
+
+    name: Name
+    """Name of the new member."""
+    like: Name | None = None
+    """Member to copy. In the rule of an agent it is always the agent."""
+    prompt: Annotated[str, msgspec.Meta(min_length=1, max_length=MESSAGE_CHARACTERS)]
+    """System prompt. It contains no variables: send such text as a message."""
+
+
+class RuleSpace(Ask, frozen=True, kw_only=True, omit_defaults=True):
+    """Private space to open below the run's, as ``space_create`` opens it."""
+
+    name: Name
+    """Name of the space."""
+    members: tuple[Name, ...]
+    """Members, at least one. An agent that is the rule's author is always one."""
+    message: Words = ""
+    """First message there. Members named as ``@name`` are woken."""
+
+
+class RuleStart(Ask, frozen=True, kw_only=True, omit_defaults=True):
+    """Workflow to start. It must be trusted, and none of its agents has a scope that the rule's author lacks."""
+
+    workflow: Annotated[str, msgspec.Meta(min_length=1, max_length=400)]
+    """Name of the workflow, or its path in the project. It contains no variables."""
+    tag: Name = "main"
+    """Tag of the run."""
+    params: tuple[Words, ...] = ()
+    """Parameters, such as ``[--pr, "12"]``."""
+
+
+Created = RuleAgent | RuleSpace | RuleStart
+
+
 class Action(Ask, frozen=True, kw_only=True, omit_defaults=True):
-    """Action of a rule. Exactly one of ``assign``, ``ask``, ``say``, ``invoke``, ``vote``, ``task`` is set."""
+    """Action of a rule. Exactly one of ``assign``, ``ask``, ``say``, ``invoke``, ``vote``, ``task``, ``create_agent``,
+    ``open_space``, ``start_workflow`` is set."""
 
     assign: Name | None = None
     """Member who receives ``message`` as work."""
@@ -174,10 +211,21 @@ class Action(Ask, frozen=True, kw_only=True, omit_defaults=True):
     """Proposal that all members vote on."""
     task: RuleTask | None = None
     """Task to plan."""
+    create_agent: RuleAgent | None = None
+    """Agent to create. It needs the scope ``agents``."""
+    open_space: RuleSpace | None = None
+    """Space to open below the run's. It needs the scope ``spaces``."""
+    start_workflow: RuleStart | None = None
+    """Workflow to start. It needs the scope ``workflows``."""
     message: Words | None = None
     """Text for ``assign`` and ``ask``. Default: the text of the message."""
     params: dict[str, Any] = {}
     """Parameters for ``invoke``. Texts may use ``${{ params.x }}`` and the other variables."""
+
+    @property
+    def created(self) -> Created | None:
+        """Return what the action creates, if anything."""
+        return self.create_agent or self.open_space or self.start_workflow
 
 
 class RuleSpec(Ask, frozen=True, kw_only=True, omit_defaults=True):
@@ -251,12 +299,23 @@ class InstalledRule(Body, frozen=True, kw_only=True):
     """Reason of the state ``broken``."""
 
 
+class CoreRule(Body, frozen=True, kw_only=True):
+    """Rule of the kernel, which applies in all spaces. ``takes`` is the JSON Schema of the data that it reacts to."""
+
+    name: str
+    kinds: tuple[str, ...]
+    does: str
+    takes: dict[str, Any]
+
+
 class RuleList(Page, frozen=True, kw_only=True):
-    """``awk rule list``: all rules of a workspace, at most 64, and the rules of installed packages."""
+    """``awk rule list``: the rules of a space, at most 64, or of all spaces, and the rules of installed packages."""
 
     space: str
     rules: tuple[RuleInfo, ...]
     installed: tuple[InstalledRule, ...] = ()
+    core: tuple[CoreRule, ...] = ()
+    """With ``--all``: the rules of the kernel."""
     schema: str = "awk/rule-list/1"
 
 

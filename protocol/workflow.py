@@ -127,7 +127,7 @@ class Workspace(StrictStruct, frozen=True, kw_only=True):
     ``${{ workflow.tag }}``.
 
     ``provider``: ``sqlite`` stores messages in the project's database, ``file`` also writes them to files, ``memory``
-    deletes them when the workflow has ended. Unset: as in the project file.
+    never writes texts to disk: they end with the kernel, and the run with them. Unset: as in the project file.
     """
 
     provider: WorkspaceProvider | None = None

@@ -110,8 +110,7 @@ New = str | Raw | bool | int | float | Sequence[Any] | Mapping[str, Any] | None
 
 
 def with_value(source: str, path: Sequence[str], value: New) -> str:
-    """Return ``source`` with ``value`` at the keys ``path``. Missing keys are created. Raises
-    NotYaml, Uneditable."""
+    """Return ``source`` with ``value`` at the keys ``path``. Missing keys are created. Raises NotYaml, Uneditable."""
     root = composed(source)
     after = _Edit(source).put(root, tuple(path), value)
     _compare(after, _changed(data_of(root), tuple(path), _data_of_value(value)))

@@ -135,9 +135,7 @@ class Permission(msgspec.Struct, frozen=True):
         return self.policy == "all" or (self.policy != "auto" and not read_only)
 
     async def ask(self, name: str, args: dict[str, Any], key: str) -> Permit | ToolOutcome:
-        """Request permission for a call; return a Permit, or the outcome if it must not run. Raises
-        Failed.
-        """
+        """Request permission for a call; return a Permit, or the outcome if it must not run. Raises Failed."""
         # The permission is bound to this call: its key, the tool, and its arguments.
         asked = await self.kernel.run(AUTH_REQUEST, {"tool": name, "input": args, "wait_seconds": 0}, key)
         if asked.is_error:

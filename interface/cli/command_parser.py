@@ -52,7 +52,7 @@ class CommandParser(argparse.ArgumentParser):
         if not any(action.dest == "message" for action in self._actions):
             advice = ""
         elif message.startswith("unrecognized arguments"):
-            advice = "quote messages of several words; "
+            advice = "quote messages of several words, and put -- before text that starts with -; "
         else:
             advice = "put TARGET first, and -- before text that starts with -; " if message.endswith("MESSAGE") else ""
         raise Failure("usage", in_our_words(message), f"{advice}see {self.prog} --help")

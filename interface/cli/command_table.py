@@ -114,11 +114,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("agent", "Create, edit and delete agents and their context", "Set up"),
     Command("memory", "Measure memory search and growth", "Set up", file="agent_context"),
     Command(
-        "tool",
-        "List, add and mock tools of agents",
-        "Set up",
-        takes_params=True,
-        after="the command of the new tool",
+        "tool", "List, add and mock tools of agents", "Set up", takes_params=True, after="the command of the new tool"
     ),
     Command(
         "worker",

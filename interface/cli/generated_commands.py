@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import argparse
 
 Verb = dict[str, Any]
+RULES: Final = "/spaces/<space>/rules"
+"""Rules may also be in a personal space."""
 GENERATED: Final = "generated"
 """This module, which replaces the module of a command."""
 
@@ -60,23 +62,24 @@ def _run(verb: Verb, view: Callable[..., list[str]], context: Context) -> int:
             ids = value
             path = path.replace(f"<{field}>", "{}")
         elif field == "space":
-            from interface.cli.targets import workflow_target  # noqa: PLC0415  (takes msgspec)
+            from interface.cli.targets import target, workflow_target  # noqa: PLC0415  (takes msgspec)
 
-            path = path.replace("<space>", quoted(str(workflow_target(value).space)))
+            found = (target if path.startswith(RULES) else workflow_target)(value)
+            path = path.replace("<space>", quoted(str(found.space)))
         elif f"<{field}>" in path:
             path = path.replace(f"<{field}>", quoted(value))
         elif value is not None:
             fields[field] = value
+    query = {name: str(value).lower() for name, value in fields.items() if value is not False}
     match verb["method"]:
         case "GET" if "lists" in verb:
             field, parameter = verb["lists"].split()
             return show_list(context, path, Listing(field, parameter), view, fields)
         case "GET":
-            return context.answer(context.kernel().get(path, fields), view)
+            return context.answer(context.kernel().get(path, query), view)
         case "POST" if ids:
             return act(context, path, ids, view, fields)
         case "POST":
             return context.answer(context.kernel().post(path, fields, key=new_key()), view)
         case _:
-            query = {name: str(value).lower() for name, value in fields.items() if value is not False}
             return context.answer(context.kernel().delete(path, query), view)

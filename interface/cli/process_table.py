@@ -19,25 +19,30 @@ class Column(NamedTuple):
 COLUMNS: Final[tuple[Column, ...]] = (
     Column("NAME"),
     Column("STATE"),
+    Column("AGE", right=True),
+    Column("DOING"),
+    Column("QUEUE", right=True),
+    Column("COST$", right=True),
+    Column("SILENT", right=True),
+    Column("STEP", right=True),
+    Column("STATUS"),
     Column("PID", right=True),
     Column("BACKEND"),
     Column("MODEL"),
-    Column("STEP", right=True),
-    Column("DOING"),
-    Column("STATUS"),
-    Column("QUEUE", right=True),
     Column("RESTARTS", right=True),
     Column("EXIT"),
     Column("NODE"),
     Column("CPU%", right=True),
     Column("RSS", right=True),
     Column("TOKENS", right=True),
-    Column("COST$", right=True),
     Column("DIFF", right=True),
     Column("TASKS"),
     Column("LAST", right=True),
 )
-"""Columns in order of importance: a narrow window drops them from the right. QUEUE is immediate/normal/background."""
+"""Columns in order of importance: a narrow window drops them from the right. QUEUE is immediate/normal/background.
+AGE is that of the attempt, SILENT the time since its last output; DOING ends with the age of the step."""
+SLOW_SECONDS: Final = 10.0
+"""Age from which on DOING states the age of the step."""
 
 
 def columns_for(rows: "Sequence[PsRow]") -> tuple[Column, ...]:
@@ -58,6 +63,8 @@ def sort_key(word: str) -> "Callable[[PsRow], Any]":
         numbers = {
             "pid": row.pid or 0,
             "step": row.step,
+            "age": row.age_s or 0.0,
+            "silent": row.silent_s or 0.0,
             "queue": row.queue.immediate + row.queue.normal + row.queue.background,
             "restarts": row.restarts,
             "cpu": row.cpu_percent,
@@ -68,6 +75,8 @@ def sort_key(word: str) -> "Callable[[PsRow], Any]":
         }
         if word in numbers:
             return -numbers[word]
+        if word == "urgency":  # the kernel's order
+            return 0
         if word == "last":  # the latest time first
             return [-ord(character) for character in row.last_event_at or ""] or [0]
         texts = {
@@ -106,23 +115,26 @@ def cells(row: "PsRow", now: float, columns: "Sequence[Column]" = COLUMNS) -> tu
     words = [  # t3 claimed, t5 after t3,t4
         f"{one.id} after {','.join(one.blocked_by)}" if one.blocked_by else f"{one.id} {one.state}" for one in row.tasks
     ]
+    in_step = row.step_age_s or 0.0
     texts = (
         (f"{row.name}@{row.space}" if workspace else row.name),
         (row.state + until + (f" ({row.reason})" if row.reason else "")),
+        "-" if row.age_s is None else age(row.age_s),
+        " ".join([row.doing or "-", *([age(in_step)] if in_step >= SLOW_SECONDS else [])]),
+        f"{row.queue.immediate}/{row.queue.normal}/{row.queue.background}",
+        "-" if row.usage.cost_usd is None else f"{row.usage.cost_usd:.4f}",
+        "-" if row.silent_s is None else age(row.silent_s),
+        str(row.step),
+        status_of(row) or "-",
         str(row.pid or "-"),
         row.backend or "-",
         row.model or "-",
-        str(row.step),
-        row.doing or "-",
-        status_of(row) or "-",
-        f"{row.queue.immediate}/{row.queue.normal}/{row.queue.background}",
         str(row.restarts),
         row.last_exit or "-",
         row.node or "-",
         f"{row.cpu_percent:.1f}",
         size(row.rss_bytes),
         f"{row.usage.input_tokens + row.usage.cache_write_tokens}/{row.usage.output_tokens}",
-        "-" if row.usage.cost_usd is None else f"{row.usage.cost_usd:.4f}",
         "-" if row.diff is None else f"+{row.diff.added}/-{row.diff.deleted}",
         ", ".join([*words[:SHOWN], *([f"{len(words) - SHOWN} more"] if len(words) > SHOWN else [])]) or "-",
         ("-" if left is None else age(-left)),

@@ -21,7 +21,7 @@ from interface.client import Client, new_key, quoted
 from interface.failure import Failure, Unreachable
 from protocol.api.processes import Ps, PsRow
 
-SORTS: Final = ("name", "state", "cpu", "tokens", "cost", "rss", "last")
+SORTS: Final = ("urgency", "name", "state", "age", "silent", "cpu", "tokens", "cost", "rss", "last")
 LOG_LINES: Final = 500
 STEPS: Final = 10
 """Number of the last steps of an agent that are shown. A reply counts as one with each of its calls that returned."""

@@ -1,9 +1,9 @@
-// The kernel over REST: the token, requests and refusals, and the proof that it is still our kernel.
+// REST client: token, requests, errors, and the check that the server is still our kernel.
 
 const KEPT = "awk-page";
-const OTHERS_MS = 400; // so long other tabs have to hand on the session
+const OTHERS_MS = 400; // time for another tab to share its session
 
-// A refusal of the kernel: what, and what to do. `status` 0: nobody answered.
+// An error from the kernel: what failed and what to do. `status` 0: no answer.
 export class Problem extends Error {
 	constructor(status, body) {
 		super(body?.detail ?? body?.title ?? status);
@@ -15,7 +15,7 @@ export class Problem extends Error {
 export let session = null;
 export const channel = new BroadcastChannel("awk-page");
 let signedOut = () => {};
-let proven = null; // a promise: whether the kernel that answers now is ours
+let proven = null; // a promise: true if the server that answers now is our kernel
 
 function keep(found) {
 	session = found;
@@ -28,7 +28,7 @@ export function may(scope) {
 	return session !== null && session.scopes.some((one) => steps.indexOf(one) >= steps.indexOf(scope));
 }
 
-// Trades the key of the address for a token, or takes that of this tab or another. Returns why not.
+// Exchanges the key in the URL for a token, or uses that of this or another tab. Returns the reason if it has none.
 export async function signIn(whenOut) {
 	signedOut = whenOut;
 	channel.addEventListener("message", ({ data }) => data.ask === "session" && session && channel.postMessage({ session }));
@@ -56,7 +56,7 @@ const askOthers = () =>
 		channel.postMessage({ ask: "session" });
 	});
 
-// After a loss whoever listens next has to prove that it knows the token before it is sent it.
+// After a lost connection another program may listen: it must prove that it knows the token before it gets it.
 export function distrust() {
 	proven = null;
 }
@@ -102,7 +102,7 @@ export async function get(path, query = {}) {
 
 export const find = (path, query) => get(path, query).catch((problem) => (problem.status > 399 ? null : Promise.reject(problem)));
 
-// Repeated with the same `key` it is done once.
+// A repeated request with the same `key` has no second effect.
 export async function post(path, body = {}, key = crypto.randomUUID(), method = "POST") {
 	return (await request(method, path, { body: method === "DELETE" ? undefined : body, headers: { "Idempotency-Key": key } })).json();
 }

@@ -1,4 +1,4 @@
-// Elements, made one by one: nothing that others wrote can become markup.
+// Creates elements one by one, so that foreign text never becomes markup.
 
 import { age, clock, escape, line, since } from "./text.js";
 import { t } from "./words.js";
@@ -18,7 +18,7 @@ function fill(element, rest) {
 	return element;
 }
 
-// h("p.none", {fields}, ...children): fields that begin with `on` are listeners, children are escaped text.
+// h("p.none", {fields}, ...children): fields that start with `on` are listeners; strings among the children become text nodes.
 export function h(tag, ...rest) {
 	const [name, ...classes] = tag.split(".");
 	const element = document.createElement(name);
@@ -41,7 +41,7 @@ export const link = (path, label, fields) => h("a", { href: hashOf(path), "data-
 
 const KINDS = { i: "instruction", r: "run", m: "message", a: "approval" };
 
-// i4, i4-2 and i4.3 are of an instruction; null: it is no id.
+// i4, i4-2 and i4.3 belong to an instruction; null: not an id.
 export function placeOfId(id) {
 	const [, letter, number] = /^([irma])(\d{1,18})([-.]\d+)?$/.exec(id.trim()) ?? [];
 	return letter ? [KINDS[letter], letter + number] : null;
@@ -80,7 +80,6 @@ const SHAPES = {
 	"✕": "error failed dead rejected denied timeout refused", "✓": "done resolved granted merged acked", "◐": "incomplete expired",
 };
 
-// The state of something: a shape and a word, so that no colour is needed.
 export function state(word) {
 	const shape = Object.keys(SHAPES).find((one) => SHAPES[one].split(" ").includes(word)) ?? "·";
 	return h("span.state", { "data-state": word }, h("span", { "aria-hidden": true }, shape), " ", t(`state_${word}`) ?? word);
@@ -89,7 +88,7 @@ export function state(word) {
 export const facts = (given) =>
 	h("dl.facts", Object.entries(given).filter(([, value]) => value != null && value !== "").map(([name, value]) => [h("dt", t(`fact_${name}`)), h("dd", value)]));
 
-// Fills `place` anew if `data` is other than it was; the focus stays.
+// Redraws `place` if `data` changed; keeps the focus.
 export function swap(place, data, make) {
 	const seen = JSON.stringify(data);
 	if (place.seen === seen) return;
@@ -100,7 +99,7 @@ export function swap(place, data, make) {
 	if (held?.dataset.key) place.querySelector(`[data-key="${CSS.escape(held.dataset.key)}"]`)?.focus({ preventScroll: true });
 }
 
-// The children of `list` become one for each of `items`; those that are there stay.
+// Gives `list` one child per item; existing children are kept.
 export function sync(list, items, keyOf, make) {
 	list.made ??= new Map();
 	const held = list.contains(document.activeElement) ? document.activeElement : null;
@@ -115,7 +114,7 @@ export function sync(list, items, keyOf, make) {
 	if (held !== document.activeElement) held?.focus({ preventScroll: true });
 }
 
-// Keys move the focus among what `selector` finds in `root`; one of them is a tab stop.
+// Arrow keys move the focus among the elements that match `selector` in `root`; one of them is a tab stop.
 export function roving(root, selector, next = ["ArrowDown", "j"], before = ["ArrowUp", "k"]) {
 	const settle = () => {
 		const found = [...root.querySelectorAll(selector)];

@@ -1,4 +1,4 @@
-// The drawer: one thing looked at closely. The fragment of the address says which.
+// The drawer: details of one object, which the fragment of the URL names.
 
 import { button, dots, h, link } from "./dom.js";
 import { documentView, spaceView } from "./space.js";
@@ -11,13 +11,13 @@ import { t } from "./words.js";
 
 const VIEWS = { agent: agentView, approval: approvalView, doc: documentView, instruction: instructionView, message: messageView, run: runView, search: searchView, space: spaceView };
 
-// #/run/r3 is ["run", "r3"]; null where it is no path.
+// #/run/r3 is ["run", "r3"]; null if it is not a path.
 export function pathOf(hash) {
 	try {
 		const path = hash.slice(2).split("/").map(decodeURIComponent);
 		return hash.startsWith("#/") && Object.hasOwn(VIEWS, path[0]) && path[1] ? path : null;
 	} catch {
-		return null; // half of an escape
+		return null;
 	}
 }
 
@@ -47,7 +47,7 @@ export function keepDrawer(aside) {
 		const refused = h("p.bad", { role: "alert" });
 		const body = h("div.body");
 		const spec = VIEWS[path[0]]({ path, title, body });
-		if (!spec) return; // it leads elsewhere
+		if (!spec) return;
 		aside.append(h("div.bar", title, button(t("close"), close, { id: "close", class: "quiet" })), refused, body);
 		aside.hidden = false;
 		document.body.classList.add("open");

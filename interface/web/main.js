@@ -1,4 +1,4 @@
-// The page: signs in, lays out what is always there, and has keys for it.
+// Signs in, builds the fixed parts of the page, and binds its keys.
 
 import { may, session, signIn } from "./api.js";
 import { button, h, hashOf, labelled, say, tick } from "./dom.js";

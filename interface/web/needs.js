@@ -1,4 +1,4 @@
-// What needs a person: the list of `awk needs`, its number in the title, and what settles each.
+// Needs: the list of `awk needs`, their count in the title, and a button for each action that resolves one.
 
 import { find, get, may, post, u } from "./api.js";
 import { ago, button, dots, h, link, say, swap } from "./dom.js";
@@ -6,17 +6,20 @@ import { stale, watch } from "./stream.js";
 import { line, spaceOf } from "./text.js";
 import { t } from "./words.js";
 
-const SETTLING = /^(?!message|instruction.step|worker.log|attempt.started|instruction.leased)/; // other events make or settle needs
+const SILENT_MS = 15_000; // a silent step becomes a need without an event
+const SETTLING = /^(?!message|instruction.step|worker.log|attempt.started|instruction.leased)/;
 const PAGE = 200;
 
 const workflow = (target) => `/workflows/${spaceOf(target).split("~")[0].split(":").map(encodeURIComponent).join("/")}`;
 const each = (ids, make) => ids.trim().split(/ +/).map(make);
 
-// Commands, their scope (! asks once more), and their paths over REST; {NAME} becomes the agent's key.
+// Commands with their scope (! asks for confirmation) and REST paths; {NAME} is replaced by the agent's key.
 const COMMANDS = [
 	["(?:approve|deny) (ID)", "approve", (id) => ["approval", id]],
 	["answer (ID) .*", "approve", (id) => ["instruction", id]],
 	["cancel (IDS)", "operate!", (ids) => each(ids, (id) => u`/instructions/${id}/cancel`)],
+	["attach (\\S+)", "operate", (agent) => ["agent", agent]],
+	["restart (\\S+)", "operate!", (agent) => [u`/agents/{${agent}}/restart`]],
 	["retry (ID)", "operate", (id) => [u`/instructions/${id}/retry`]],
 	["stop (@\\S+)", "operate!", (at) => [`DELETE${workflow(at)}`]],
 	["continue (@\\S+)", "approve", (at) => [`${workflow(at)}/continue`]],
@@ -31,7 +34,7 @@ const COMMANDS = [
 	["webhook retry (\\S+)", "operate", (id) => [u`/webhooks/${id}/retry`]],
 ].map(([pattern, scope, make]) => [new RegExp(`^awk ${pattern.replace("IDS", "(?:ID ?)+").replace("ID", "[a-z]+\\d+")}$`), scope, make]);
 
-// {scope, sure, paths}, or {show} where it is decided; null: only a terminal does that.
+// {scope, sure, paths}, or {show}: the place to decide; null: only possible in a terminal.
 export function requestOf(command) {
 	for (const [pattern, scope, make] of COMMANDS) {
 		const found = pattern.exec(command)?.slice(1);
@@ -42,7 +45,7 @@ export function requestOf(command) {
 	return null;
 }
 
-// What the kernel calls an agent: one that a workflow only refers to is its own everywhere.
+// The kernel's name for an agent: a workflow does not rename an agent that has a file.
 export async function keyOf(target) {
 	const members = target.includes("@") ? (await find(u`/spaces/${spaceOf(target)}/members`))?.members : [];
 	return members?.find((one) => one.name === target.split("@")[0])?.agent || target;
@@ -57,7 +60,7 @@ async function carryOut(paths) {
 	}
 }
 
-// A button; `sure` asks once more. Null where the token does not open it.
+// A button; `sure` asks for confirmation. Null if the token lacks the scope.
 export function doer(name, act, { scope = "operate", sure = false, label = t(`action_${name}`) ?? name, key = name } = {}) {
 	if (!may(scope)) return null;
 	const arm = (armed) => {
@@ -120,6 +123,7 @@ export function keepNeeds(section, project) {
 	const view = watch({
 		load: () => get("/needs", { limit }),
 		wants: SETTLING,
+		every: SILENT_MS,
 		draw({ items, total }) {
 			document.title = `(${total}) ${project}`;
 			head.textContent = total ? t("need_you", { n: total }) : t("nothing_needs_you");

@@ -1,4 +1,4 @@
-// Runs: a strip of all of them, the newest first, and of one the timeline of its steps.
+// Runs: a list, newest first, and the timeline of one run.
 
 import { find, get, u } from "./api.js";
 import { ago, button, divs, facts, h, link, none, nothing, ref, roving, s, spaceRef, state, swap } from "./dom.js";
@@ -7,7 +7,7 @@ import { clock, duration, usageText } from "./text.js";
 import { t } from "./words.js";
 
 const PAGE = 200;
-const LANES = 60; // instructions of a timeline
+const LANES = 60;
 const WIDTH = 1000;
 
 export function keepRuns(section) {
@@ -68,7 +68,7 @@ export function runView({ path: [, id], body }) {
 	return view;
 }
 
-// Bars of attempts and ticks of steps: {from, to, lanes: [{bars: [[x, width]], ticks: [x]}]}, x from 0 to 1.
+// Attempts as bars and steps as ticks: {from, to, lanes: [{bars: [[x, width]], ticks: [x]}]}, x from 0 to 1.
 export function lanesOf(rows, now) {
 	const spans = rows.map((one) => one.attempts.map((a) => [Date.parse(a.started_at), a.ended_at ? Date.parse(a.ended_at) : now]));
 	const steps = rows.map((one) => one.steps.map((step) => Date.parse(step.at)));

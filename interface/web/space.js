@@ -1,4 +1,4 @@
-// A workspace: its channel with a box to send, its documents, its tasks as a graph, its votes.
+// A workspace: channel with a message box, documents, task graph and votes.
 
 import { get, may, post, u } from "./api.js";
 import { ago, agentRef, block, button, diff, divs, dots, facts, h, link, none, nothing, ref, rows, state, swap, sync } from "./dom.js";
@@ -12,7 +12,6 @@ import { messageParts } from "./work.js";
 
 const PAGE = 100;
 
-// Buttons that turn the pages of a list: `at` is where a page begins, null the first.
 export function pager(again, forward = "next_page", back = "first_page") {
 	let next = null;
 	const onward = button(t(forward), () => again((pages.at = next)));
@@ -99,7 +98,7 @@ function proposal(space, one) {
 	);
 }
 
-// #/doc/review:main/notes.md: its text, or what a version changed, and its history.
+// #/doc/review:main/notes.md: the text or the diff of a version, and the history.
 export function documentView({ path: [, space, ...parts], title, body }) {
 	const file = parts.map(encodeURIComponent).join("/");
 	const path = (what) => `${u`/spaces/${space}/${what}`}/${file}`;

@@ -1,15 +1,14 @@
-// The event stream, one for all tabs of this browser, for six would block all other requests: the visible tabs compete for a
-// lock, and who has it reads and tells the others.
+// The event stream. All tabs of a browser share one, because six open streams would block every other request: visible tabs
+// compete for a lock, and its holder reads the stream for the others.
 
 import { channel, distrust, Problem, request } from "./api.js";
 
 const FLUSH_MS = 250;
-const SILENCE_MS = 40_000; // the kernel gives a sign of life every 15 s
+const SILENCE_MS = 40_000; // the kernel pings every 15 s
 const BACKOFF_MS = [250, 500, 1000, 2000, 4000];
 const SOON_MS = 50;
 const GAP_MS = 1000;
 
-// Server-sent events out of pieces of text: those that are whole.
 export class Parser {
 	#rest = "";
 	push(piece) {
@@ -30,9 +29,9 @@ export class Parser {
 
 export function follow(says) {
 	let lastId = null;
-	const waiting = new Map(); // one event of each kind and thing
+	const waiting = new Map();
 	let timer = null;
-	let turn = null; // ends the turn of this tab: its wait for the lock, or its reading
+	let turn = null; // aborts this tab's wait for the lock, or its reading
 	let now = "away";
 
 	function say(state) {
@@ -91,7 +90,7 @@ export function follow(says) {
 				await read(signal, () => {
 					failures = -1;
 					say("leader");
-					lookAgain(); // what was true before may have changed while nobody listened
+					lookAgain(); // state may have changed while no tab listened
 				});
 			} catch (problem) {
 				if (problem.status === 401) return;
@@ -107,7 +106,7 @@ export function follow(says) {
 		if (document.hidden) {
 			turn?.abort();
 			turn = null;
-			lastId = null; // seen again it begins with REST and replays nothing
+			lastId = null; // a visible tab reloads over REST and replays nothing
 			say("hidden");
 		} else if (turn === null) {
 			turn = new AbortController();
@@ -132,8 +131,8 @@ export function follow(says) {
 
 const views = new Set();
 
-// Loads and draws now, and again when `wants` (of the event, or a pattern of types): at most once a second, however many come, and only while it is looked at.
-// `every`: also after so many milliseconds. `failed` is told of refusals.
+// Loads and draws now, and again for each event that `wants` accepts (a function of the event, or a pattern of types): at most
+// once a second, and only while visible. `every`: also every so many ms. `failed` receives errors.
 export function watch({ load, draw, wants = /^$/, failed = () => {}, every }) {
 	let timer = null;
 	let busy = false;

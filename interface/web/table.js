@@ -7,7 +7,8 @@ import { age, line, since, size, targetOf } from "./text.js";
 import { t } from "./words.js";
 
 const PAGE = 200;
-const BUSY_MS = 3000; // CPU and memory change without an event
+const SLOW_S = 10;
+const BUSY_MS = 3000; // CPU and memory change without events
 
 export const statusOf = ({ status }) => [status?.state, status?.task].filter(Boolean).join(": ");
 
@@ -23,24 +24,26 @@ function tasksOf({ tasks }) {
 
 const target = (row) => targetOf(row.name, row.space);
 
-// Title, text of a cell, and the number that it is sorted by (true: the text is one).
+// Title, text of a cell, and the number to sort by (true: the text itself is a number).
 export const COLUMNS = [
 	["NAME", target],
 	["STATE", stateOf],
+	["AGE", (row) => age(row.age_s), (row) => row.age_s],
+	["DOING", (row) => `${row.doing || "-"}${row.step_age_s >= SLOW_S ? ` ${age(row.step_age_s)}` : ""}`],
+	["QUEUE", ({ queue: q }) => `${q.immediate}/${q.normal}/${q.background}`, ({ queue: q }) => q.immediate + q.normal + q.background],
+	["COST$", ({ usage }) => usage.cost_usd?.toFixed(4), ({ usage }) => usage.cost_usd],
+	["SILENT", (row) => age(row.silent_s), (row) => row.silent_s],
+	["STEP", (row) => row.step, true],
+	["STATUS", statusOf],
 	["PID", (row) => row.pid, true],
 	["BACKEND", (row) => row.backend],
 	["MODEL", (row) => row.model],
-	["STEP", (row) => row.step, true],
-	["DOING", (row) => row.doing],
-	["STATUS", statusOf],
-	["QUEUE", ({ queue: q }) => `${q.immediate}/${q.normal}/${q.background}`, ({ queue: q }) => q.immediate + q.normal + q.background],
 	["RESTARTS", (row) => row.restarts, true],
 	["EXIT", (row) => row.last_exit],
 	["NODE", (row) => row.node],
 	["CPU%", (row) => row.cpu_percent.toFixed(1), (row) => row.cpu_percent],
 	["RSS", (row) => size(row.rss_bytes), (row) => row.rss_bytes],
 	["TOKENS", ({ usage: one }) => `${one.input_tokens + one.cache_write_tokens}/${one.output_tokens}`, ({ usage: one }) => one.input_tokens + one.cache_write_tokens + one.output_tokens],
-	["COST$", ({ usage }) => usage.cost_usd?.toFixed(4), ({ usage }) => usage.cost_usd],
 	["DIFF", ({ diff }) => diff && `+${diff.added}/-${diff.deleted}`, ({ diff }) => diff && diff.added + diff.deleted],
 	["TASKS", tasksOf],
 	["LAST", (row, now) => age(since(row.last_event_at, now)), (row) => Date.parse(row.last_event_at)],
@@ -55,13 +58,13 @@ export function sorted(rows, title, backwards) {
 
 export function keepAgents(section) {
 	let rows = [];
-	let order = ["NAME", false];
+	let order = null; // the kernel's
 	let most = PAGE;
 	const summary = h("p.summary");
 	const notice = h("p.notice");
 	const filter = h("input", { type: "search", oninput: draw, ...labelled("filter") });
 	const heads = COLUMNS.map(([title, , number]) => {
-		const choose = () => draw((order = [title, order[0] === title && !order[1]]));
+		const choose = () => draw((order = [title, order?.[0] === title && !order[1]]));
 		return h(number ? "th.number" : "th", { scope: "col" }, button(title, choose));
 	});
 	const body = h("tbody");
@@ -80,10 +83,11 @@ export function keepAgents(section) {
 
 	function draw() {
 		const now = Date.now();
-		const found = sorted(rows.filter((row) => target(row).includes(filter.value.trim())), ...order);
+		const wanted = rows.filter((row) => target(row).includes(filter.value.trim()));
+		const found = order ? sorted(wanted, ...order) : wanted;
 		heads.forEach((head, place) => {
-			const isDown = order[1] !== Boolean(COLUMNS[place][2]);
-			head.ariaSort = COLUMNS[place][0] !== order[0] ? null : isDown ? "descending" : "ascending";
+			const isDown = order?.[1] !== Boolean(COLUMNS[place][2]);
+			head.ariaSort = COLUMNS[place][0] !== order?.[0] ? null : isDown ? "descending" : "ascending";
 		});
 		sync(body, found.slice(0, most), target, make);
 		found.slice(0, most).forEach((row, index) => {

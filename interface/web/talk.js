@@ -1,4 +1,4 @@
-// The box to send with, and search.
+// The message box and the search.
 
 import { find, get, post, u } from "./api.js";
 import { agentRef, ago, button, h, hashOf, labelled, none, placeOfId, ref, rows, say, spaceRef, state } from "./dom.js";
@@ -11,7 +11,7 @@ const AGENTS = 12;
 const EACH = 8;
 const NAMES = 50;
 
-// What is sent again after a silence arrives once.
+// A message sent again after a lost answer arrives only once.
 export function sendForm(to, fields) {
 	let key = null;
 	let sent = null;

@@ -1,4 +1,4 @@
-// Tasks as a graph, what others need to the left of them, and as a list.
+// Tasks as a list and as a graph that runs from left to right along dependencies.
 
 import { get, post, u } from "./api.js";
 import { ago, block, button, facts, h, nothing, ref, roving, s, state, swap } from "./dom.js";
@@ -11,14 +11,14 @@ const PAGE = 200;
 const [WIDE, HIGH, ASIDE, BELOW] = [168, 40, 44, 12];
 const OVER = ["done", "failed", "cancelled"];
 
-// Places of tasks: {nodes: [{task, x, y}], edges: [[from, to]], width, height}. A task is right of all that it needs.
+// Layout: {nodes: [{task, x, y}], edges: [[from, to]], width, height}. A task is to the right of all its dependencies.
 export function layout(tasks) {
 	const byId = new Map(tasks.map((task) => [task.id, task]));
 	const needs = (task) => task.needs.filter((id) => byId.has(id));
 	const layers = new Map();
 	const layer = (id) => {
 		if (!layers.has(id)) {
-			layers.set(id, 0); // so that no cycle would hang the page
+			layers.set(id, 0); // a cycle must not hang the page
 			layers.set(id, Math.max(-1, ...needs(byId.get(id)).map(layer)) + 1);
 		}
 		return layers.get(id);
@@ -27,7 +27,6 @@ export function layout(tasks) {
 	for (const task of tasks) (columns[layer(task.id)] ??= []).push(task);
 	const nodes = new Map();
 	columns.forEach((column, x) => {
-		// Near what it needs: by the mean of their rows.
 		const mean = (task) => needs(task).reduce((sum, id) => sum + (nodes.get(id)?.y ?? 0), 0) / needs(task).length || 0;
 		column.sort((a, b) => mean(a) - mean(b));
 		column.forEach((task, y) => nodes.set(task.id, { task, x: x * (WIDE + ASIDE), y: y * (HIGH + BELOW) }));
@@ -92,7 +91,7 @@ export function tasksPart(space, body, again) {
 				s("text", { x: 8, y: 16 }, `${task.id} ${t(`state_${task.state}`)}`),
 				s("text", { x: 8, y: 32 }, line(task.title, 24)),
 			);
-		// For eyes and pointers; the list below says the same to all others.
+		// Hidden from screen readers: the list below says the same.
 		return s("svg", { width: width + 4, height: height + 4, viewBox: `-2 -2 ${width + 4} ${height + 4}`, "aria-hidden": true }, edges.map(edge), nodes.map(node));
 	}
 

@@ -1,4 +1,4 @@
-// Text of others, made safe to look at: the same characters are escaped as in the terminal (cli/output.py).
+// Makes foreign text safe to display: escapes the same characters as the terminal (cli/output.py).
 
 const UNSAFE = new RegExp(
 	"[\\0-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069" +
@@ -22,9 +22,9 @@ export function line(text, most = 300) {
 
 export const since = (at, now = Date.now()) => (now - Date.parse(at ?? "")) / 1000;
 
-// 42s, 5m, 3h, 2d; "-" for none.
+// 42s, 5m, 3h, 2d; "-" for null.
 export function age(seconds) {
-	if (Number.isNaN(seconds)) return "-";
+	if (seconds == null || Number.isNaN(seconds)) return "-";
 	const [unit, length] = [["d", 86400], ["h", 3600], ["m", 60]].find(([, one]) => seconds >= one) ?? ["s", 1];
 	return Math.round(Math.max(seconds, 0) / length) + unit;
 }

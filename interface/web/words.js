@@ -1,4 +1,3 @@
-// All words of the page, English and Chinese; {name} is filled in.
 
 const TEXTS = `
 skip|Skip to the content|跳到内容
@@ -78,11 +77,11 @@ help_more|What is shown as a command is for a terminal.|显示为命令的操作
 help_read|You may look; this token changes nothing.|只能查看；此令牌不能更改任何内容。
 action_retry_fresh|try again from the start|从头重试`;
 
-// Words that are their own English, by the beginning of their keys, and their Chinese.
+// Chinese for words that are shown unchanged in English, by the prefix of their keys.
 const NAMES = {
-	need: "approval 审批 vote 投票 agent_error 出错 credentials 密钥 quota 配额 limit 上限 answer 提问 node 节点 project 项目 task 任务 trust 信任 webhook 回调 memory 记忆 soul 性格 dead 失败",
+	need: "approval 审批 vote 投票 agent_error 出错 silent 无输出 credentials 密钥 quota 配额 limit 上限 answer 提问 node 节点 project 项目 task 任务 trust 信任 webhook 回调 memory 记忆 soul 性格 dead 失败",
 	action:
-		"approve 批准 deny 拒绝 answer 回答 answer_it 回答 take_it_back 撤回 call_it_off 取消表决 give_it_work_again 恢复派活 reset 恢复派活 try_again 重试 try_it_again 重试 retry 重试 " +
+		"approve 批准 deny 拒绝 watch_it 查看 answer 回答 answer_it 回答 take_it_back 撤回 call_it_off 取消表决 give_it_work_again 恢复派活 reset 恢复派活 try_again 重试 try_it_again 重试 retry 重试 " +
 		"grant_it_once_more 再给一次额度 stop_it 停止 drop_it 放弃 it_is_done 已完成 remember_it 记住 do_not 不要 take_it 采纳 cancel 取消 pause 暂停 resume 继续",
 	tab: "channel 频道 documents 文档 tasks 任务 votes 投票 steps 步骤 prompt 提示 changes 改动 attempts 尝试",
 	entry: "reply 回复 session 会话",

@@ -1,4 +1,4 @@
-// The drawers of agents, instructions, approvals and messages.
+// Drawers for agents, instructions, approvals and messages.
 
 import { find, get, may, post, u } from "./api.js";
 import { ago, agentRef, block, button, diff, divs, dots, facts, h, labelled, none, nothing, ref, rows, spaceRef, state, swap, sync } from "./dom.js";
@@ -50,7 +50,7 @@ export function agentView({ path: [, target], body }) {
 	};
 }
 
-// #/instruction/i4, with /prompt, /changes or /attempts behind it
+// #/instruction/i4, optionally followed by /prompt, /changes or /attempts
 export function instructionView({ path: [, id, part = "steps"], body }) {
 	const [head, answer, place] = divs(3);
 	body.append(head, answer, tabs(["instruction", id], Object.keys(PARTS), part), place);
@@ -107,7 +107,7 @@ const PARTS = {
 			async load() {
 				const { entries: [begun], total } = await get(path, { limit: 1 });
 				if (!begun) return { entries: [], start: 0 };
-				// Numbers only grow, and may leave some out: at least so many are above this.
+				// Ids only grow and may have gaps, so this many at least follow.
 				const start = begun.n - 1;
 				const entries = [];
 				for (let after = pages.at ?? start + Math.max(total - PAGE, 0); after !== null; ) {
@@ -176,7 +176,7 @@ function entryParts(one) {
 	];
 }
 
-// #/approval/a3: the whole call, and then the buttons. Nothing is granted of which not all was shown.
+// #/approval/a3: the whole call, then the buttons. A call can be approved only after all of it was shown.
 export function approvalView({ path: [, id], body }) {
 	const [place, acts] = divs(2);
 	const reason = h("input", { name: "reason", maxlength: 2000, ...labelled("reason") });
@@ -193,7 +193,7 @@ export function approvalView({ path: [, id], body }) {
 					state: state(found.state), agent: agentRef(targetOf(found.agent, found.space)), instruction: ref(found.instruction_id), tool: h("code", found.tool),
 					asked: ago(found.requested_at), expires: isOpen ? clock(found.expires_at) : null, why: line(found.reason, 2000), decided: found.decided_by && `${found.decided_by} ${found.decision_reason}`,
 				}),
-				// As JSON with each value on its line, so that no text can look like a key.
+				// JSON with one value per line: no text can imitate a key.
 				block(JSON.stringify(found.input, null, 2), "given", Infinity, "given"),
 			]);
 			swap(acts, isOpen, () => isOpen && may("approve") && [reason, decide("approve"), decide("deny")]);
@@ -202,7 +202,7 @@ export function approvalView({ path: [, id], body }) {
 }
 
 export function messageParts(one) {
-	const kept = /resource:(\w+)/.exec(one.text.slice(-120))?.[1]; // where all of a long text is
+	const kept = /resource:(\w+)/.exec(one.text.slice(-120))?.[1]; // the resource that holds the whole of a long text
 	const whole = async (event) => event.target.replaceWith(block((await find(u`/resources/${kept}`))?.content, "text", 2 ** 21));
 	return [
 		h("p", h("b", one.from), one.to.length ? ` → ${one.to.join(", ")}` : "", " ", h("small", ref(`m${one.seq}`), one.kind === "said" ? " " : ` ${one.kind} `, ref(one.instruction), " ", ago(one.at))),

@@ -71,7 +71,7 @@ class Catalog:
     """The definitions of the project at ``root``, and of the user if ``home`` is given. Reads block briefly."""
 
     def __init__(self, root: Path, home: Path | None = None) -> None:
-        self.root = root
+        self.root, self._root = root, str(root)
         self._home = root if home is None else home
         self._has_home = os.path.realpath(self._home) != os.path.realpath(root)
         self._glances = StatCache()
@@ -100,12 +100,13 @@ class Catalog:
 
     def defines(self, name: str) -> bool:
         """Return whether an agent ``name`` is defined, valid or not, without reading other agents."""
-        declared = name in self.kept_project().agents or name in self._project[1].broken
-        return _is_name(name) and (declared or os.path.lexists(self.place(self.file_of(name))))
+        project = self.kept_project()
+        declared = name in project.agents or name in self._project[1].broken
+        return _is_name(name) and (declared or os.path.lexists(self.place(self._path(name, project))))
 
     def place(self, path: str) -> str:
         """Return the absolute path of a file displayed as ``path``; links are not followed."""
-        return f"{self._home}/{path.removeprefix(HOME)}" if path.startswith(HOME) else f"{self.root}/{path}"
+        return f"{self._home}/{path.removeprefix(HOME)}" if path.startswith(HOME) else f"{self._root}/{path}"
 
     def users_folder(self) -> Path | None:
         """Return the folder of the user's agents; None if the project is the user's home."""
@@ -131,9 +132,10 @@ class Catalog:
         project = project or self.project()
         if name in self._project[1].broken:
             raise BadDefinition(self._project[1].broken[name])
-        path = self._path(name, project)
-        # Raise BadDefinition if both the project file and a file of its own define the agent (CF09).
         own = f"{AGENTS}/{name}{SUFFIX}"
+        seen = FileStat(None, True) if name in project.agents else self._glances.at(self.place(own))
+        path = self._path(name, project) if seen.signature is None else own
+        # Raise BadDefinition if both the project file and a file of its own define the agent (CF09).
         if path != own and os.path.lexists(self.root / own):
             message = f"{name} is defined twice: in {path} and in {own}"
             raise self._bad_entry(name, message, "keep one of them, or choose another name")
@@ -141,7 +143,9 @@ class Catalog:
         if isinstance(inline, AgentDefinition):
             self.system_text(inline, path)
             return LoadedAgent(inline, path)
-        seen, kept = self._glances.at(self.place(path)), self._agents.get(name)
+        if inline is not None or path != own:
+            seen = self._glances.at(self.place(path))
+        kept = self._agents.get(name)
         if kept is not None and (kept.project is not project or kept.loaded.path != path):
             kept = None
         if kept is not None and seen.settled and kept.seen == seen and self._prompt_settled(kept):
@@ -312,7 +316,7 @@ class Catalog:
         if entry is not None:
             return entry
         own = f"{AGENTS}/{name}{SUFFIX}"
-        users = self._has_home and not os.path.lexists(f"{self.root}/{own}") and os.path.lexists(f"{self._home}/{own}")
+        users = self._has_home and not os.path.lexists(f"{self._root}/{own}") and os.path.lexists(f"{self._home}/{own}")
         return f"{HOME}{own}" if users else own
 
     def _project_file(self) -> str:

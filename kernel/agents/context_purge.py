@@ -37,8 +37,7 @@ def purge_copies(
 ) -> Copies:
     """Delete copies of purged items at ``places``, but not the purged entries (``meant``).
 
-    ``traces`` detects copies. Files that cannot be changed are skipped. Raises Refused if a context
-    cannot be read.
+    ``traces`` detects copies. Files that cannot be changed are skipped. Raises Refused if a context cannot be read.
     """
 
     def without_them(todo: str) -> str:
@@ -74,9 +73,7 @@ def all_of(memory: Memory) -> Iterator[Entry]:
     return (one.entry for one in (*memory.kept, *memory.shadowed))
 
 
-def removal(
-    gone: Collection[Entry],
-) -> Callable[[Memory], list[tuple[StoredEntry | None, Entry | None]]]:
+def removal(gone: Collection[Entry]) -> Callable[[Memory], list[tuple[StoredEntry | None, Entry | None]]]:
     """Return a change for ``change_memory`` that deletes the entries ``gone`` if unchanged."""
     return lambda now: [(one, None) for one in (*now.kept, *now.shadowed) if one.entry in gone]
 

@@ -129,15 +129,16 @@ class PersonalContexts:
         self._files = ContextFiles(now)
         self._merged: dict[str, tuple[tuple[int, ...], dict[str, MemoryFile], Memory]] = {}
 
-    def place(self, key: str, record: AgentRecord | None) -> ContextPlace:
+    def place(self, key: str, record: AgentRecord | None, known: AgentDefinition | None = None) -> ContextPlace:
         """Return the context location of agent ``key``; ``record`` is its stored row. Does not block for long.
 
+        ``known`` is its definition, if it was just read.
         Raises Refused (unknown_agent), BadDefinition if its file was never valid, or its context.dir is invalid.
         """
         if record is not None and record.origin != "file":
             return self.place_in_state(key)
         try:
-            definition = self._catalog.agent(key).definition
+            definition = known or self._catalog.agent(key).definition
         except BadDefinition:
             if record is None or record.definition is None:
                 raise

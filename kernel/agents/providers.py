@@ -44,9 +44,7 @@ PROVIDERS: Final[Mapping[str, Preset]] = MappingProxyType(
         "openrouter": Preset("openai", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
         "deepseek": Preset("openai", "https://api.deepseek.com/v1", ("DEEPSEEK_API_KEY",)),
         "google": Preset(
-            "openai",
-            "https://generativelanguage.googleapis.com/v1beta/openai",
-            ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+            "openai", "https://generativelanguage.googleapis.com/v1beta/openai", ("GEMINI_API_KEY", "GOOGLE_API_KEY")
         ),
         "groq": Preset("openai", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
         "mistral": Preset("openai", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),

@@ -42,7 +42,7 @@ def soul_path(definition: AgentDefinition) -> str:
 def read_soul(root: Path, definition: AgentDefinition) -> SoulFile | None:
     """Return the managed soul of an agent, or None. Raises BadDefinition with the location."""
     path = soul_path(definition)
-    if not os.path.lexists(root / path):  # the usual case; resolving links is much slower
+    if not os.path.lexists(f"{root}/{path}"):  # the usual case; resolving links is much slower
         return None
     try:
         data = read_bytes(inside(root, path, path), path, SOUL_BYTES, links=False)

@@ -60,6 +60,7 @@ class PromptContext(msgspec.Struct, frozen=True):
     document: str = ""
     """The entry document, if the team has documents."""
     document_owner: str = ""
+    document_text: str = ""
     claimed: tuple[str, ...] = ()
     """Tasks that the agent claimed in this work and still holds: its message does not mention them."""
     unclaimed: tuple[str, ...] = ()
@@ -87,10 +88,7 @@ CALLS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     ),
     (("channel_send",), "- To post a message before you finish, call channel_send."),
     (("channel_read",), "- To read earlier messages, call channel_read."),
-    (
-        ("ask_agent",),
-        "- To ask a colleague, call ask_agent: it returns their final answer and wakes no other agent.",
-    ),
+    (("ask_agent",), "- To ask a colleague, call ask_agent: it returns their final answer and wakes no other agent."),
     (
         ("team_proposal_create", "team_vote"),
         "- To decide together, call team_proposal_create. Each member votes once, with team_vote.",

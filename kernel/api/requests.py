@@ -70,8 +70,7 @@ class Authenticator:
         self._now_ms = now_ms
 
     def identify(self, fields: Fields) -> Principal:
-        """Return the principal of the request's token. Raises Refused (unauthorized,
-        stale_attempt).
+        """Return the principal of the request's token. Raises Refused (unauthorized, stale_attempt).
 
         Digests are compared: the duration reveals nothing about a token.
         """
@@ -154,9 +153,7 @@ class Bodies:
                             fits = held[holder] + size <= EACH_ATTEMPT_BYTES and of_attempts + size <= ATTEMPTS_BYTES
                         if not fits:
                             raise Refused(
-                                "busy",
-                                "too many large bodies are being received",
-                                hint="try again in a moment",
+                                "busy", "too many large bodies are being received", hint="try again in a moment"
                             )
                         held[holder] += size
                         counted = len(body)

@@ -126,8 +126,7 @@ class HttpServer:
             await self.serve(socket_stream, node=node)
 
     async def drain(self, grace_seconds: float, *, hears_fresh: bool = False) -> None:
-        """Close idle connections immediately, the others after their answer, within
-        ``grace_seconds``.
+        """Close idle connections immediately, the others after their answer, within ``grace_seconds``.
 
         ``hears_fresh``: keep new connections, because a first request may be in transit.
         """

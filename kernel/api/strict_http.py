@@ -113,6 +113,12 @@ class _Parser(h11.Connection):
         self.without_body = False
         """Whether the current request has an answer without a body."""
 
+    def _clean_up_response_headers_for_sending(self, response: h11.Response) -> h11.Response:
+        # h11 would check and copy the checked header fields of a complete answer again.
+        if self._cstate.keep_alive and b"content-length" in dict(response.headers.raw_items()):
+            return response
+        return super()._clean_up_response_headers_for_sending(response)
+
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         try:
             event = super().next_event()

@@ -37,6 +37,8 @@ Put = Callable[[Any], Awaitable[None]]
 
 def asks_for_websocket(request: h11.Request) -> bool:
     """Return whether ``request`` is a valid handshake for ``/ws``. Handshakes with a body are invalid."""
+    if request.target.partition(b"?")[0] != WS_PATH.encode():
+        return False
     fields: dict[bytes, list[bytes]] = {}
     for name, value in request.headers:
         fields.setdefault(name, []).append(value.strip())
@@ -49,7 +51,6 @@ def asks_for_websocket(request: h11.Request) -> bool:
     return (
         request.method == b"GET"
         and request.http_version == b"1.1"
-        and request.target.partition(b"?")[0] == WS_PATH.encode()
         and b"upgrade" in map(bytes.strip, tokens)
         and once.get(b"upgrade", b"").lower() == b"websocket"
         and once.get(b"sec-websocket-version") == b"13"
@@ -96,12 +97,7 @@ class WebSocket:
                     "server": self.server,
                     "method": "GET",
                 }
-                self._put = await self.group.spawn_app(
-                    self.app,
-                    self.config,
-                    cast("Scope", scope),
-                    self._from_app,
-                )
+                self._put = await self.group.spawn_app(self.app, self.config, cast("Scope", scope), self._from_app)
             case Data(data=data) if not self._closed:
                 if self._wire is None:  # a client has to wait for the answer to its handshake
                     await self._end(CloseReason.PROTOCOL_ERROR)

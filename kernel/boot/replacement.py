@@ -1,11 +1,10 @@
 """Replacement of the program in this process by another version, with the same pid and descriptors;
 and the return to the old program if the new one fails.
 
-The state is handed over in a memory file: one line of JSON, which this module reads, and a table
-for kernel.adoption. Before the exec, a *guardian* is forked, which holds duplicates of all
-descriptors. If the new program exits or sends nothing for PATIENCE_SECONDS, the guardian kills
-it and continues as the kernel: it still has the old program in memory, even if its files on disk
-have changed. The new program dismisses the guardian once its start can no longer fail."""
+The state is handed over in a memory file: one line of JSON, which this module reads, and a table for kernel.adoption.
+Before the exec, a *guardian* is forked, which holds duplicates of all descriptors. If the new program exits or sends
+nothing for PATIENCE_SECONDS, the guardian kills it and continues as the kernel: it still has the old program in memory,
+even if its files on disk have changed. The new program dismisses the guardian once its start can no longer fail."""
 
 import contextlib
 import json

@@ -16,14 +16,7 @@ from typing import Final
 import trio
 
 from kernel.fault_injection import fault_point
-from kernel.git.directory import (
-    GitDirectory,
-    NoRepository,
-    branch_in,
-    find_git_directory,
-    first_line,
-    linked_trees,
-)
+from kernel.git.directory import GitDirectory, NoRepository, branch_in, find_git_directory, first_line, linked_trees
 from kernel.git.file_exchange import (
     Exchange,
     end,

@@ -26,14 +26,7 @@ import trio
 from kernel.git.directory import GitDirectory
 from kernel.git.fetch import BadObjects, parse_objects
 from kernel.git.runner import COMMIT, Git, ProjectGit, failed
-from kernel.git.view import (
-    GitView,
-    copy_index,
-    copy_settings,
-    filter_sections,
-    section,
-    write_alternates,
-)
+from kernel.git.view import GitView, copy_index, copy_settings, filter_sections, section, write_alternates
 from kernel.store.transitions.worktrees import Worktree
 from protocol.errors import Refused
 from protocol.ipc import Sandbox

@@ -4,9 +4,8 @@ Git fetches the commit into an empty folder; its files are extracted here. No ho
 submodule or configuration affects a fetch (XF04, XF05). ``git checkout`` is not used, because it runs
 programs that ``.gitattributes`` and the configuration name; here blobs are only bytes.
 
-If anonymous access fails, the fetch is repeated with the credential of the user's own git for that host,
-which is used for one request. To obtain it, git reads the configuration of the user and the system, but
-never that of a folder.
+If anonymous access fails, the fetch is repeated with the credential of the user's own git for that host, which is used
+for one request. To obtain it, git reads the configuration of the user and the system, but never that of a folder.
 """
 
 import base64

@@ -33,8 +33,7 @@ PLAIN: Final[Mapping[str, str]] = MappingProxyType(
 """Variables that exclude the user's configuration: a merge depends only on its input."""
 _PLAIN_SETTINGS: Final[tuple[Setting, ...]] = (("core.attributesFile", "/dev/null"), ("merge.directoryRenames", "true"))
 FILE_BYTES: Final = 100 * 2**20
-"""Maximum unpacked size of one file: git reads it completely, and a small pack can contain a large file.
-"""
+"""Maximum unpacked size of one file: git reads it completely, and a small pack can contain a large file."""
 BRANCH_BYTES: Final = 2**30
 """Maximum unpacked size of a branch's additions, and of all files that it changes."""
 LIST_BYTES: Final = 16 * 2**20
@@ -309,8 +308,7 @@ def _link_logs(repository: str, folder: str, branch: str) -> None:
 
 def _too_large(side: Side, why: str) -> Refused:
     return failed(
-        f"{side.branch} is too large to merge: {why}",
-        "remove the content from the commits, or merge it yourself",
+        f"{side.branch} is too large to merge: {why}", "remove the content from the commits, or merge it yourself"
     )
 
 

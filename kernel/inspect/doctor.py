@@ -247,9 +247,7 @@ def database(found: Findings) -> Iterator[DoctorRow]:
         yield fine("database", "in use by the kernel" if found.runs else "not created yet")
     elif checked.fault is not None:
         yield fault(
-            "database",
-            f"{path}: {checked.fault}",
-            "restore it from a backup, or move it away for an empty log",
+            "database", f"{path}: {checked.fault}", "restore it from a backup, or move it away for an empty log"
         )
     elif checked.schema > checked.newest:
         told = f"{path} has schema {checked.schema}, newer than {checked.newest}, which this version supports"

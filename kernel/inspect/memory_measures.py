@@ -1,5 +1,4 @@
-"""Measures of memory: search results in conversations, and the growth of a memory over generated
-runs.
+"""Measures of memory: search results in conversations, and the growth of a memory over generated runs.
 
 A generated run has items of several kinds in measured proportions (KINDS), nearly all of them junk.
 ``kernel.policy.guard.junk`` recognizes some kinds; other junk repeats known items, or looks like

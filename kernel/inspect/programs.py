@@ -36,8 +36,7 @@ from protocol.remote_ref import Remote, RemoteRejected, is_commit, is_remote, pa
 async def open_launcher(
     run_dir: Path, environ: Mapping[str, str], *, kind: str | None = "exec"
 ) -> AsyncGenerator[Launcher]:
-    """Yield a launcher that works in ``run_dir``. Raises a Refused of the block as it is, not in a
-    group.
+    """Yield a launcher that works in ``run_dir``. Raises a Refused of the block as it is, not in a group.
 
     ``kind``: ``exec`` is faster for a few programs; None is a kernel's default, for many.
     """

@@ -16,10 +16,7 @@ from protocol.workflow import Ref, WorkflowDefinition
 _INTRODUCTIONS: Final[Mapping[Kind, tuple[str, str]]] = MappingProxyType(
     {
         "agent": ("The agent file", "`.agents/<name>.yaml`: one agent, identified by the file name."),
-        "workflow": (
-            "The workflow file",
-            "`.workflows/<name>.yaml`: agents that work together, and their kickoff.",
-        ),
+        "workflow": ("The workflow file", "`.workflows/<name>.yaml`: agents that work together, and their kickoff."),
         "project": ("The project file", "`.agents.yaml` (or `moniro.yaml`) in the project root. Optional."),
     }
 )

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import trio
@@ -10,13 +10,11 @@ import trio
 from kernel.agents.catalog import AgentScan, agent_from_request
 from kernel.agents.environment import sandbox_state
 from kernel.agents.registration import file_spec
-from kernel.operations import needs
 from kernel.operations.answers import Response, json_reply
 from kernel.operations.context import MemoryAccess, ProcessControl, ProjectFiles, StoreAccess, agent_key
 from kernel.operations.operation import OfAgent, ToolFront, Wait, operation
-from kernel.operations.resource_usage import ResourceUsage
 from kernel.source.diagnostics import place_text
-from kernel.store import agents, work_notes
+from kernel.store import agents
 from kernel.store.agents import AgentProcess, AgentRecord, AgentSpec
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import steering
@@ -33,12 +31,8 @@ from protocol.api.agents import (
     AgentSettings,
     as_written,
 )
-from protocol.api.document import Ask
-from protocol.api.processes import Ps, PsRow
 from protocol.errors import Refused
 from protocol.names import DEFAULT_TAG, AgentKey, InstructionId, NameRejected, check_name, place_of, split_space
-
-UNREAD = "agent files are still being read (there are many); a message to an agent reads its file immediately"
 
 
 class AgentPatch(AgentSettings, frozen=True, kw_only=True):
@@ -58,12 +52,6 @@ class StopAgentRequest(OfAgent, frozen=True, kw_only=True):
     """Agent to stop."""
 
     wait: Wait = True
-
-
-class PsRequest(Ask, frozen=True, kw_only=True):
-    """Filter of the process table."""
-
-    all: Annotated[bool, msgspec.Meta(description="Include agents of workflows that have ended.")] = False
 
 
 async def list_agents(store: StoreAccess, files: ProjectFiles) -> AgentList:
@@ -221,8 +209,7 @@ async def rename_agent(asked: AgentRename, store: StoreAccess, files: ProjectFil
 async def remove_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Response:
     """Delete an idle agent with its conversation.
 
-    Refused for an agent with a file. An agent created at run time whose name now has a file is
-    kept, and uses the file.
+    Refused for an agent with a file. An agent created at run time whose name now has a file is kept, and uses the file.
     """
     name = asked.name
     in_files = files.catalog.defines(name)
@@ -342,45 +329,6 @@ async def _change(asked: OfAgent, store: StoreAccess, files: ProjectFiles, chang
     return await store.writer.commit(make)
 
 
-async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> Ps:
-    """List the process table: all agents with the resource usage of their workers.
-
-    ``all=true`` includes agents of workflows that have ended.
-    """
-    now_ms = store.now_ms()
-    table = await store.reader.read(agents.ps, now_ms, ended=asked.all)
-    said = await store.reader.read(work_notes.latest, tuple(one.key for one in table))
-    activity, kept = processes.attempts.activity(), processes.attempts.kept()
-    alive = {one.key: activity.get(one.instruction or "") or kept.get(one.key) for one in table}
-    pids: dict[str, int] = {key: live.pid for key, live in alive.items() if live is not None and live.pid}
-    usage = await trio.to_thread.run_sync(processes.resources.measure, pids, now_ms) if pids else {}
-    rows: list[PsRow] = []
-    for process in table:
-        row, live = process.shown, alive[process.key]
-        if live is not None:
-            used = usage.get(process.key, ResourceUsage())
-            row = msgspec.structs.replace(
-                row, pid=live.pid, doing=live.doing, cpu_percent=used.cpu_percent, rss_bytes=used.rss_bytes
-            )
-        diff, status = files.worktrees.diffs.stat(row.space, row.name), said.get(process.key)
-        rows.append(msgspec.structs.replace(row, diff=diff, status=status))
-    definitions = await files.definitions()
-    # Errors in the project file are reported elsewhere: they hide no agent.
-    survey = definitions.scan if definitions is not None else None
-    known = {row.name for row in rows}
-    for name, errors in () if survey is None else survey.broken:
-        if name not in known:  # The agent's file was never valid: show the reason here.
-            doing = f"{errors[0].path}: {errors[0].message}"
-            rows.append(PsRow(name=name, space=None, state="error", reason="definition", doing=doing))
-    waiting = await needs.untrusted_schedules(store, files.trust)
-    notices = (UNREAD if definitions is None else None, needs.untrusted_notice(waiting))
-    return Ps(
-        agents=tuple(rows),
-        needs=await needs.number(store, files, waiting),
-        notice="; ".join(part for part in notices if part) or None,
-    )
-
-
 AGENT = "/agents/<name>"
 OPERATIONS = (
     operation(list_agents, "GET /agents", manage=ToolFront("agents_list")),
@@ -395,5 +343,4 @@ OPERATIONS = (
     operation(stop_agent, f"POST {AGENT}/stop?wait", waits=True),
     operation(restart_agent, f"POST {AGENT}/restart"),
     operation(continue_agent, f"POST {AGENT}/continue", scope="approve"),
-    operation(list_processes, "GET /ps"),
 )

@@ -5,8 +5,7 @@ recorded in the transaction of the change if the commit returns it, otherwise af
 a secret is never written to disk: it stays in memory for a limited time, and only the key is recorded.
 
 A key of the page (promise P80) can be exchanged once for a token. Keys are stored as digests in memory and end with the
-kernel. Each decision completes without an await, so only one of two concurrent requests with the same key
-succeeds.
+kernel. Each decision completes without an await, so only one of two concurrent requests with the same key succeeds.
 """
 
 import hashlib
@@ -114,8 +113,7 @@ class KeyedAnswers:
         self._secrets: dict[tuple[str, str], tuple[float, Response]] = {}
 
     async def once(self, asked: Answering, handle: Callable[[CommitWriter], Awaitable[Response]]) -> Response:
-        """Return the answer of ``handle``, or the recorded answer of an earlier request with the
-        key.
+        """Return the answer of ``handle``, or the recorded answer of an earlier request with the key.
 
         Concurrent requests share one call of ``handle``. Raises the exceptions of ``handle``, and
         Refused (key_reused, already_told).
@@ -145,7 +143,7 @@ class KeyedAnswers:
             return Response(found.status, found.response)
         until, reply = self._secrets.get((asked.key.principal, asked.key.key), (0.0, None))
         if reply is None or until <= trio.current_time():
-            text = "the request was carried out, but its answer contained a secret and is no longer stored"
+            text = "the request was carried out, but its answer contained a secret or deleted texts and is not stored"
             raise Refused("already_told", text, "list the existing items, delete the unusable one, and send a new key")
         return reply
 

@@ -37,11 +37,7 @@ _TURNS = frozenset({"approval.decided", "attempt.ended", "instruction.ended"})
 
 LET_GO_SECONDS = 2.0
 """Seconds for the store to record that a disconnected client no longer waits."""
-WORDS: Mapping[Outcome, str] = {
-    "denied": "denied",
-    "expired": "denied",
-    "pending": "no decision yet: ask again",
-}
+WORDS: Mapping[Outcome, str] = {"denied": "denied", "expired": "denied", "pending": "no decision yet: ask again"}
 """Texts for permission prompts, by outcome other than granted."""
 LONGEST_SECONDS = 2_592_000.0
 """Longest time for which a request can be open."""

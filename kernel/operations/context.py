@@ -26,15 +26,17 @@ from kernel.procs.procfs import AcceptedConnection
 from kernel.rule.draft import Draft
 from kernel.rule.evaluate import InstalledRules
 from kernel.services.embeddings import EmbeddingClient
-from kernel.services.guard import MemoryGuard, Souls
+from kernel.services.guard import MemoryGuard
 from kernel.services.landings import Landings
 from kernel.services.mirror import Mirror
 from kernel.services.nodes import Nodes
 from kernel.services.recall import Recall
+from kernel.services.souls import Souls
 from kernel.services.supervision import ShutdownSignal
 from kernel.services.telemetry import EventCounters
 from kernel.services.tree_work import TreeWork, WorkChecks
 from kernel.services.upgrade import Upgrade
+from kernel.services.worker_link import Elapsed
 from kernel.services.working_directory import CliHomes
 from kernel.services.worktrees import Worktrees, WorktreeSweep
 from kernel.source.diagnostics import BadDefinition, suggest
@@ -58,6 +60,7 @@ from protocol.api.kernel import PruneReport, PruneRequest
 from protocol.errors import Refused
 from protocol.names import (
     DEFAULT_TAG,
+    GLOBAL,
     AgentKey,
     SpaceId,
     base_space,
@@ -119,6 +122,8 @@ class AttemptActivity(msgspec.Struct, frozen=True, kw_only=True):
 
     pid: int | None
     doing: str = ""
+    elapsed: Elapsed | None = None
+    leased: Leased | None = None
 
 
 class AttemptControl(msgspec.Struct, frozen=True, kw_only=True):
@@ -282,6 +287,8 @@ def not_running(store: StoreAccess, files: ProjectFiles, space: str, what: str =
     text = what or f"workflow {space[:100]} is not running"
     names = workflow_names(files.catalog, files.catalog.kept_project())
     before = store.reader.now(workflows.newest_at, space)
+    if name not in names and (name == GLOBAL or (before is not None and not before.file)):
+        return Refused("workflow_not_running", f"space {space[:100]} is not open", f"open it: awk space create {name}")
     start = name if name in names else before and before.file  # A workflow that was started from a path or a remote.
     if start is None:
         known = {*names, *(record.name for record in store.reader.now(workflows.running))}

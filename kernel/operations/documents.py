@@ -148,6 +148,7 @@ class DocumentSuggestRequest(InSpace, frozen=True, kw_only=True):
     if_version: (
         Annotated[Version, msgspec.Meta(description="Version that your text is based on. Unset: the newest.")] | None
     ) = None
+    deletes_most: Annotated[bool, msgspec.Meta(description="True: the change deletes most lines on purpose.")] = False
 
 
 class SuggestionRequest(InSpace, frozen=True, kw_only=True):
@@ -307,7 +308,7 @@ def show_suggestion(conn: apsw.Connection, asked: SuggestionRequest) -> Suggesti
 
 def suggest(tx: Transaction, asked: DocumentSuggestRequest, actor: Actor) -> SuggestionMade:
     """Suggest a new text for a document that you do not own. Its owner or a vote decides. Returns the id of the
-    suggestion."""
+    suggestion. Fails if the text lacks most lines of the document, unless deletes_most is true."""
     return transitions.suggest(
         tx,
         asked.space,
@@ -315,6 +316,7 @@ def suggest(tx: Transaction, asked: DocumentSuggestRequest, actor: Actor) -> Sug
         asked.suggestion,
         asked.reason,
         since=asked.if_version,
+        deletes_most=asked.deletes_most,
         author=actor.author,
         call_key=actor.call_key,
     )

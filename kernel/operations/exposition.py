@@ -113,10 +113,7 @@ def _of_work(now: Gauges, at: float) -> Iterator[Metric]:
         "instructions", "Unfinished instructions by state.", ("state",), (((k,), v) for k, v in states.items())
     )
     yield _gauges(
-        "queue_depth",
-        "Instructions that wait in a lane.",
-        ("lane",),
-        (((k,), v[0]) for k, v in now.queued.items()),
+        "queue_depth", "Instructions that wait in a lane.", ("lane",), (((k,), v[0]) for k, v in now.queued.items())
     )
     yield _gauges(
         "queue_oldest_age_seconds", "Waiting time of the oldest instruction by lane.", ("lane",),

@@ -27,9 +27,9 @@ from kernel.policy.curation import (
     write_question,
 )
 from kernel.rule.assignment import check_recipient, no_channel
-from kernel.source.diagnostics import BadDefinition
+from kernel.services.guard import memory_of
 from kernel.store import agents, run_outcomes
-from kernel.store.agents import AgentRecord, SpaceMember
+from kernel.store.agents import SpaceMember
 from kernel.store.transitions import sharing
 from kernel.store.transitions.guarding import GuardQuestion
 from kernel.store.transitions.sharing import MemoryQuestion, MemoryShared, share
@@ -38,7 +38,7 @@ from protocol.api.document import Ask
 from protocol.api.history import AuditList
 from protocol.errors import Refused
 from protocol.memory_files import Memory
-from protocol.names import AgentKey, is_personal, place_of
+from protocol.names import is_personal, place_of
 
 
 async def judged(
@@ -128,7 +128,7 @@ async def memory_ask(
     record = store.reader.now(agents.row, colleague.key)
 
     def found() -> tuple[Given, ...]:
-        known = (one.entry for one in _memory(files, colleague.key, record).kept)
+        known = (one.entry for one in memory_of(files.contexts, colleague.key, record).kept)
         return curation.answer(known, asked.query, place, now_ms)
 
     given = await trio.to_thread.run_sync(found)
@@ -146,7 +146,7 @@ async def share_with(asked: ShareWithRequest, actor: Actor, store: StoreAccess, 
     identity = actor.agent
     colleague = _colleague(actor, asked.agent, store)
     record = store.reader.now(agents.row, identity.agent)
-    memory = await trio.to_thread.run_sync(_memory, files, identity.agent, record)
+    memory = await trio.to_thread.run_sync(memory_of, files.contexts, identity.agent, record)
     here = place_of(identity.space)
     shared, withheld = curation.share(
         lambda key: None if (one := memory.find(key)) is None else one.entry, asked.keys, here
@@ -176,14 +176,6 @@ def _colleague(actor: Actor, name: str, store: StoreAccess) -> SpaceMember:
     if found.key == identity.agent:
         raise Refused("conflict", f"{name} is you", "search your own memory with memory_recall")
     return found
-
-
-def _memory(files: ProjectFiles, key: AgentKey, record: AgentRecord | None) -> Memory:
-    """Return the memory of ``key``. To colleagues, an unreadable memory looks empty. Blocks: call it in a thread."""
-    try:
-        return files.contexts.memory(files.contexts.place(key, record))
-    except (Refused, BadDefinition):
-        return Memory((), ())
 
 
 class AuditRequest(Backward, frozen=True, kw_only=True):

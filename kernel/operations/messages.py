@@ -6,6 +6,7 @@ for exactly the content of its files; any change causes a new read. Without the 
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,8 @@ from kernel.store.database import Reader
 from kernel.store.idempotency import RequestKey
 from kernel.store.instruction_views import all_missing_credentials
 from kernel.store.transitions.append import Appended, append_all
+from kernel.store.transitions.runs import open_for_person
+from kernel.workflows.find import workflow_names
 from protocol.agent import AgentDefinition
 from protocol.api.document import Ask
 from protocol.api.messages import (
@@ -44,7 +47,7 @@ from protocol.api.messages import (
 )
 from protocol.errors import Refused
 from protocol.message import USER
-from protocol.names import number_of
+from protocol.names import GLOBAL, number_of, workflow_space
 from protocol.project import ProjectDefinition
 from protocol.target import Target, TargetRejected, parse_target
 from protocol.text import encode_json
@@ -54,12 +57,10 @@ _definition: Final = msgspec.json.Decoder(AgentDefinition)
 
 
 def require_agent_trust(store: StoreAccess, files: ProjectFiles, name: str, say: TrustRequest) -> tuple[str, ...]:
-    """Return the trust demands of the agent ``name`` that this message may use; its work stores
-    them.
+    """Return the trust demands of the agent ``name`` that this message may use; its work stores them.
 
-    Demands of an agent created at run time are granted; an agent's file needs a grant, or consent
-    in ``say``. For an invalid file, the last valid definition counts. Raises Untrusted,
-    BadDefinition.
+    Demands of an agent created at run time are granted; an agent's file needs a grant, or consent in ``say``. For an
+    invalid file, the last valid definition counts. Raises Untrusted, BadDefinition.
     """
     catalog, root = files.catalog, files.catalog.root
     try:
@@ -109,17 +110,20 @@ class MessageRequest(Ask, frozen=True, kw_only=True):
 
 async def send(asked: SendRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> SendReceipt | BatchReceipt:
     """Send a message as the user to an agent or a workflow. The recipient and agents mentioned in the text receive it
-    as work. Returns the ids of the message and of the instructions.
+    as work. Returns the ids of the message and of the instructions. Without to: to the project's default agent.
 
     A message is durable before the answer. Several messages are one commit with a result for each.
     """
     say = files.trust.request(asked.trust, asked.agree)
     if asked.messages is not None and asked.to is None and asked.text is None:
         return await _send_all(actor, asked.messages, store, files, say)
-    if asked.messages is not None or asked.to is None or asked.text is None:
-        text = "to or text is missing" if asked.messages is None else "messages cannot be combined with to or text"
+    to = files.catalog.kept_project().default_agent if asked.to is None else asked.to
+    if asked.messages is not None or asked.text is None:
+        text = "text is missing" if asked.messages is None else "messages cannot be combined with to or text"
         raise Refused("bad_request", text, "give to and text for one message, or messages for several")
-    said = OutsideMessage(asked.to, asked.text)
+    if to is None:
+        raise Refused("bad_request", "message has no recipient", "name one, or set default_agent in the project file")
+    said = OutsideMessage(to, asked.text)
     receipt = receipt_of(store, await deliver(store, files, said, actor.request_key, say))
     try:
         if files.catalog.defines(said.to):
@@ -263,6 +267,13 @@ async def deliver(
     try:
         return await store.append(draft, key)
     except Refused as refused:
+        names = workflow_names(files.catalog, files.catalog.kept_project())
+        opens = target.space == workflow_space(GLOBAL) and GLOBAL not in names
+        if refused.code == "workflow_not_running" and opens:
+            with suppress(Refused):  # Another message has opened it.
+                await store.writer.commit(open_for_person, GLOBAL)
+            draft = msgspec.structs.replace(draft, space=draft_to(store.reader, target, said.text, grant).space)
+            return await store.append(draft, key)
         if refused.code == "workflow_not_running":
             raise not_running(store, files, target.space) from None
         if refused.code != "unknown_agent" or target.agent is None:

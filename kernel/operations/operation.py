@@ -37,8 +37,7 @@ Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 class Actor(msgspec.Struct, frozen=True, kw_only=True):
-    """Author of a request (an attempt, a person, or a person's program) and the request's
-    headers."""
+    """Author of a request (an attempt, a person, or a person's program) and the request's headers."""
 
     access: Access = ADMIN
     """Access of a person's token. The scope of the route has been checked."""

@@ -207,10 +207,7 @@ async def memory_forget(
         gone = memory.behind(asked.key) if behind else (now,)
         return [(one, None) for one in gone if counts_in(one.entry, actor.agent.space)]
 
-    for behind in (
-        True,
-        False,
-    ):  # The entry in effect last: a crash in between must not make an older one effective.
+    for behind in (True, False):  # The entry in effect last: a crash in between must not make an older one effective.
         await trio.to_thread.run_sync(files.contexts.change_memory, place, partial(decide, behind))
     return MemoryForgetResult(key=asked.key, written=begun.message_id)
 

@@ -6,16 +6,7 @@ import apsw
 import msgspec
 
 from kernel.operations.context import ProjectFiles, StoreAccess
-from kernel.operations.operation import (
-    Actor,
-    Backward,
-    ForwardInSpace,
-    InSpace,
-    Space,
-    ToolFront,
-    operation,
-    page_of,
-)
+from kernel.operations.operation import Actor, Backward, ForwardInSpace, InSpace, Space, ToolFront, operation, page_of
 from kernel.source.diagnostics import suggest
 from kernel.store import voting
 from kernel.store.transaction import Transaction

@@ -1,6 +1,7 @@
 """Rules of a space: list, define, invoke, disable, and try on a run."""
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 import apsw
 import msgspec
@@ -9,13 +10,16 @@ from kernel.operations.context import KernelControl, StoreAccess, run_asked
 from kernel.operations.operation import Actor, CommandFront, InSpace, ToolFront, operation
 from kernel.policy.rule_check import check_rule
 from kernel.policy.rules import normal
+from kernel.rule.draft import GuardAsked, InstructionOutcome, ProposalEnded, RunSpec, Wakes, WakeupDue
+from kernel.rule.effects import Rule
+from kernel.rule.evaluate import CORE
 from kernel.store import agents, rules
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import rules as transitions
 from protocol.api.document import Ask
 from protocol.errors import Refused
 from protocol.names import place_of, run_id
-from protocol.rules import Name, RuleDocument, RuleInfo, RuleList, RuleSpec, RuleTrial, document
+from protocol.rules import CoreRule, Name, RuleDocument, RuleInfo, RuleList, RuleSpec, RuleTrial, document
 
 
 class RuleRequest(InSpace, frozen=True, kw_only=True):
@@ -26,7 +30,8 @@ class RuleRequest(InSpace, frozen=True, kw_only=True):
         msgspec.Meta(
             description="name; when: the trigger, one of said, done, failed, due, resolved, document, task, hook; "
             "requires: approvals that the rule needs before it runs; params: a name to a type; then: a list of "
-            "actions, each with one of assign, ask, say, vote, task, invoke; enabled: false disables the rule. "
+            "actions, each with one of assign, ask, say, vote, task, invoke, create_agent {name, prompt}, open_space "
+            "{name, members, message}, start_workflow {workflow, tag, params}; enabled: false disables the rule. "
             "on, from, assign, message: short form of a handover, instead of when and then. {on: done, from: bob, "
             "assign: carol} gives carol the message as work when bob is done."
         ),
@@ -54,6 +59,12 @@ class RuleTrialRequest(Ask, frozen=True, kw_only=True):
     name: Name | None = None
 
 
+class RulesRequest(InSpace, frozen=True, kw_only=True):
+    """Rules to list."""
+
+    all: Annotated[bool, msgspec.Meta(description="Include the rules of the kernel.")] = False
+
+
 class RuleListResult(msgspec.Struct, frozen=True, kw_only=True):
     """Rules of a workspace, the oldest first."""
 
@@ -76,18 +87,41 @@ class RuleInvokeResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def list_rules(
-    asked: InSpace, actor: Actor, store: StoreAccess, kernel: KernelControl
+    asked: RulesRequest, actor: Actor, store: StoreAccess, kernel: KernelControl
 ) -> RuleList | RuleListResult:
     """List the rules of your workspace with trigger, actions, author and state."""
     space, found = place_of(asked.space), store.reader.now(rules.in_space, asked.space)
     if actor.identity is not None:
         return RuleListResult(space=space, rules=found)
-    return RuleList(space=space, rules=found, total=len(found), installed=kernel.rules.listed())
+    return RuleList(
+        space=space,
+        rules=found,
+        total=len(found),
+        installed=kernel.rules.listed(),
+        core=tuple(map(_core, CORE)) if asked.all else (),
+    )
+
+
+_TAKES: Final[Mapping[str, Any]] = {
+    "workflow": RunSpec, "reply": InstructionOutcome, "failure": InstructionOutcome, "rules": RuleSpec,
+    "wakeup": WakeupDue | GuardAsked | Wakes, "ballot": Wakes | ProposalEnded,
+}  # fmt: skip
+"""Data in a message that a rule of the kernel reacts to, if it is not only the text."""
+
+
+def _core(rule: Rule) -> CoreRule:
+    does, takes = " ".join((rule.decide.__doc__ or "").split()).partition(".")[0], _TAKES.get(rule.name, str)
+    return CoreRule(
+        name=rule.name,
+        kinds=tuple(sorted(rule.kinds)),
+        does=does,
+        takes=msgspec.json.schema(takes, schema_hook=lambda _: {"title": "any"}),
+    )
 
 
 def show_rule(conn: apsw.Connection, asked: OneRuleRequest) -> RuleDocument:
     """Return one rule."""
-    return document(_known(conn, asked.space, asked.name))
+    return document(transitions.find_rule(conn, asked.space, asked.name))
 
 
 def define_rule(tx: Transaction, asked: RuleRequest, actor: Actor) -> RuleDocument | RuleDefineResult:
@@ -100,12 +134,7 @@ def define_rule(tx: Transaction, asked: RuleRequest, actor: Actor) -> RuleDocume
     if actor.identity is None:
         return document(transitions.define(tx, asked.space, asked.rule).rule)
     rule = transitions.define(
-        tx,
-        asked.space,
-        asked.rule,
-        author=actor.author,
-        call_key=actor.call_key,
-        scopes=actor.identity.scopes,
+        tx, asked.space, asked.rule, author=actor.author, call_key=actor.call_key, scopes=actor.identity.scopes
     ).rule
     note = f"version {rule.version} takes effect from the next message" if rule.enabled else "the rule is disabled"
     return RuleDefineResult(rule=rule, note=note)
@@ -133,7 +162,7 @@ def try_rule(conn: apsw.Connection, asked: RuleTrialRequest) -> RuleTrial:
     if (asked.rule is None) == (asked.name is None):
         raise Refused("bad_request", "give either rule or name", "name is one of the workspace's rules")
     if asked.name is not None:
-        spec = _known(conn, record.space, asked.name).rule
+        spec = transitions.find_rule(conn, record.space, asked.name).rule
     else:
         assert asked.rule is not None
         spec = normal(asked.rule)
@@ -142,26 +171,18 @@ def try_rule(conn: apsw.Connection, asked: RuleTrialRequest) -> RuleTrial:
     return RuleTrial(run=run_id(record.id), rule=spec.name, messages=looked_at, total=total, firings=firings)
 
 
-def _known(conn: apsw.Connection, space: str, name: str) -> RuleInfo:
-    found = rules.find(conn, space, name)
-    if found is None:
-        raise Refused(
-            "not_found", f"{place_of(space)} has no rule {name[:40]!r}", "list the rules with `awk rule list`"
-        )
-    return found
-
-
 RULES = "/spaces/<space>/rules"
-_LIST = CommandFront("rule list", "List the rules of a workflow with author and number of firings", "rules_lines")
+_LIST = CommandFront(
+    "rule list",
+    "List the rules of a workflow with author and number of firings",
+    "rules_lines",
+    {"space": "?", "all": "- include the rules of the kernel"},
+)
 _SHOW = CommandFront("rule show", "Show one rule", "rule_lines", {"name": "RULE name of the rule", "space": ""})
 OPERATIONS = (
-    operation(list_rules, f"GET {RULES}", team=ToolFront("rule_list"), cli=_LIST),
+    operation(list_rules, f"GET {RULES}", team=ToolFront("rule_list", without=("all",)), cli=_LIST),
     operation(
-        define_rule,
-        f"POST {RULES}",
-        status=201,
-        scope="approve",
-        team=ToolFront("rule_define", idempotent=False),
+        define_rule, f"POST {RULES}", status=201, scope="approve", team=ToolFront("rule_define", idempotent=False)
     ),
     operation(invoke_rule, changes=True, team=ToolFront("rule_invoke", idempotent=False)),
     operation(show_rule, f"GET {RULES}/<name>", cli=_SHOW),

@@ -6,7 +6,8 @@ import apsw
 import msgspec
 import trio
 
-from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess, run_asked, run_at
+from kernel.agents.registration import file_spec
+from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess, check_known, run_asked, run_at
 from kernel.operations.operation import Actor, InSpace, OfRun, Run, ToolFront, operation
 from kernel.policy.spaces import MOST_MEMBERS, MembershipChange
 from kernel.store import agents, work_notes, workflows
@@ -15,11 +16,23 @@ from kernel.store.transaction import Transaction
 from kernel.store.transitions import spaces as transitions
 from kernel.store.transitions import worktrees
 from kernel.store.transitions.clear import clear as clear_spaces
+from kernel.store.transitions.runs import open_for_person, stop_workflow
 from kernel.store.transitions.spaces import SpaceRequest
 from protocol.api.agents import Cleared
+from protocol.api.document import Ask
 from protocol.api.workflows import MemberList, MemberRow, SpaceDocument, SpaceInfo, SpaceList
 from protocol.errors import Refused
-from protocol.names import NameRejected, SpaceId, check_name, is_below, is_personal, place_of, split_below, split_space
+from protocol.names import (
+    NameRejected,
+    SpaceId,
+    check_name,
+    check_workflow_name,
+    is_below,
+    is_personal,
+    place_of,
+    split_below,
+    split_space,
+)
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=MOST_MEMBERS)]
@@ -30,6 +43,16 @@ class SpaceMembersRequest(InSpace, frozen=True, kw_only=True):
 
     add: Names = ()
     remove: Names = ()
+
+
+class SpaceOpenRequest(Ask, frozen=True, kw_only=True):
+    """Space to open for agents of the project, until a person closes it."""
+
+    name: Annotated[Name, msgspec.Meta(description="Name of the space.")]
+    members: Annotated[Names, msgspec.Meta(description="Agents that are members.")] = ()
+    open: Annotated[bool, msgspec.Meta(description="Whether all agents can be mentioned, and are members then.")] = (
+        False
+    )
 
 
 class ClearRequest(InSpace, frozen=True, kw_only=True):
@@ -71,33 +94,49 @@ def own_members(tx: Transaction, asked: OwnSpaceRequest, actor: Actor) -> SpaceI
     return transitions.change_members(tx, asked.space, asked.name, change, author=author, call_key=key)
 
 
+async def open_(asked: SpaceOpenRequest, store: StoreAccess, files: ProjectFiles) -> SpaceDocument:
+    """Open a space for agents of the project. It exists until a person closes it, and does not depend on a run. Returns
+    the space. Fails if the name is in use."""
+    try:
+        name, members = check_workflow_name(asked.name), _called(asked.members)
+    except NameRejected as error:
+        raise Refused("bad_request", str(error)) from error
+    fresh = [file_spec(files.catalog.agent(one)) for one in members if check_known(store, files, one) is None]
+    await store.writer.commit(agents.put_agents, fresh)
+    space = await store.writer.commit(open_for_person, name, members, is_open=asked.open)
+    return store.reader.now(subspaces.document, space)
+
+
 def _called(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name.removeprefix("@").lower() for name in names)
 
 
 def list_spaces(conn: apsw.Connection, asked: OfRun) -> SpaceList:
-    """List the spaces that agents opened in all running workflows, or in one run, including closed ones."""
+    """List the spaces of people, and those that agents opened in all running workflows; or of one run, including closed
+    ones."""
     return subspaces.listed(conn, None if asked.run is None else run_asked(conn, asked.run).id)
 
 
 def change_members(tx: Transaction, asked: SpaceMembersRequest) -> SpaceDocument:
-    """Change the members of a space that an agent opened."""
-    _check_below(asked.space)
+    """Change the members of a space that an agent or a person opened."""
+    _check_opened(tx, asked.space)
     transitions.change_members(tx, asked.space, split_below(asked.space)[1], MembershipChange(asked.add, asked.remove))
     return subspaces.document(tx.conn, asked.space)
 
 
 def close(tx: Transaction, asked: InSpace) -> SpaceDocument:
-    """Close a space that an agent opened. The work in it is cancelled."""
-    _check_below(asked.space)
+    """Close a space that an agent or a person opened. The work in it is cancelled."""
+    _check_opened(tx, asked.space)
+    if not is_below(asked.space) and workflows.by_space(tx.conn, asked.space) is not None:
+        stop_workflow(tx, asked.space, "cancelled", 0, "closed by the user")
     transitions.close_by_person(tx, asked.space)
     return subspaces.document(tx.conn, asked.space)
 
 
-def _check_below(space: SpaceId) -> None:
-    if not is_below(space):
+def _check_opened(tx: Transaction, space: SpaceId) -> None:
+    if not is_below(space) and subspaces.own(tx.conn, space) is None:
         text = f"{place_of(space)} is the main space of a run: its members are set in the workflow file"
-        raise Refused("conflict", text, "awk space list shows those that agents opened")
+        raise Refused("conflict", text, "awk space list shows those that agents and people opened")
 
 
 def members(conn: apsw.Connection, asked: InSpace, now_ms: int) -> MemberList:
@@ -150,6 +189,7 @@ async def clear(asked: ClearRequest, store: StoreAccess, files: ProjectFiles, me
 MEMBERS = "/spaces/<space>/members"
 OPERATIONS = (
     operation(list_spaces, "GET /spaces", people_only=True),
+    operation(open_, "POST /spaces", status=201, manage=ToolFront("space_open", idempotent=False)),
     operation(close, "DELETE /spaces/<space>"),
     operation(members, f"GET {MEMBERS}"),
     operation(change_members, f"POST {MEMBERS}", scope="approve", body_optional=False),

@@ -13,10 +13,10 @@ from kernel.agents.backends import probe_backends
 from kernel.agents.environment import worker_environment
 from kernel.agents.providers import ALIASES, PROVIDERS
 from kernel.operations import needs
-from kernel.operations.agents import UNREAD
 from kernel.operations.answers import Response, json_reply
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess, check_known, known_space
 from kernel.operations.operation import Actor, operation
+from kernel.operations.processes import UNREAD
 from kernel.operations.workflows import list_workflows
 from kernel.policy.access import ADMIN
 from kernel.policy.retry import SAFE_MODE_NOTICE
@@ -87,8 +87,7 @@ class UsageRequest(StatusRequest, frozen=True, kw_only=True):
 
     by: (
         Annotated[
-            str,
-            msgspec.Meta(description=f"Group by one or two of {', '.join(GROUPED_BY)}, separated by a comma."),
+            str, msgspec.Meta(description=f"Group by one or two of {', '.join(GROUPED_BY)}, separated by a comma.")
         ]
         | None
     ) = None
@@ -141,13 +140,16 @@ async def ready(store: StoreAccess, files: ProjectFiles, kernel: KernelControl) 
 
 
 async def status(
-    asked: StatusRequest, actor: Actor, store: StoreAccess, files: ProjectFiles, kernel: KernelControl
+    asked: StatusRequest,
+    actor: Actor,
+    store: StoreAccess,
+    files: ProjectFiles,
+    processes: ProcessControl,
+    kernel: KernelControl,
 ) -> StatusReport:
-    """Return the state of the kernel: health, numbers of agents by state, held agents, and running
-    workflows.
+    """Return the state of the kernel: health, numbers of agents by state, held agents, and running workflows.
 
-    With a space or an agent, only its own state. Raises Refused (unknown_agent,
-    workflow_not_running).
+    With a space or an agent, only its own state. Raises Refused (unknown_agent, workflow_not_running).
     """
     identity = kernel.identity
     space, agent = asked.space, asked.agent
@@ -215,7 +217,7 @@ async def status(
         term=identity.term,
         standby=standby,
         agents=states,
-        needs=await needs.number(store, files, waiting),
+        needs=await needs.number(store, files, processes, waiting),
         held=tuple(
             HeldAgent(name=row.name, space=row.space, state=row.state, reason=row.reason, until=row.until)
             for row in rows
@@ -298,9 +300,8 @@ async def trust(files: ProjectFiles) -> TrustList:
 async def usage(asked: UsageRequest, store: StoreAccess, files: ProjectFiles) -> UsageReport:
     """Report the usage of all stored work, or of one space or agent.
 
-    With both, of this agent in this space. ``since`` and ``until`` (milliseconds since 1970) select
-    work by its end, and ``by`` groups it. Raises Refused (unknown_agent, workflow_not_running,
-    too_large).
+    With both, of this agent in this space. ``since`` and ``until`` (milliseconds since 1970) select work by its end,
+    and ``by`` groups it. Raises Refused (unknown_agent, workflow_not_running, too_large).
     """
     agent = asked.agent
     space = None if asked.space is None else place_of(known_space(store, files, asked.space))
@@ -345,7 +346,7 @@ async def metrics(
 
     counted = await kernel.numbers.counters.look()
     now = await store.reader.read(gauges)
-    needed = await needs.number(store, files, await needs.untrusted_schedules(store, files.trust))
+    needed = await needs.number(store, files, processes, await needs.untrusted_schedules(store, files.trust))
     live = processes.attempts.activity()
     body, content_type = expose_text(
         Scrape(

@@ -27,6 +27,7 @@ from kernel.operations import (
     nodes,
     own_memory,
     page,
+    processes,
     proposals,
     resources,
     rules,
@@ -41,11 +42,13 @@ from kernel.operations import (
     workflows,
 )
 from kernel.operations.operation import Operation
+from protocol.names import GLOBAL
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *system.OPERATIONS,
     *page.OPERATIONS,
     *agents.OPERATIONS,
+    *processes.OPERATIONS,
     *souls.OPERATIONS,
     *needs.OPERATIONS,
     *runs.OPERATIONS,
@@ -82,6 +85,9 @@ _TARGET: Final = {
 }
 
 
+_OPTIONAL: Final = {**_TARGET, "how": {**_TARGET["how"], "nargs": "?", "default": f"@{GLOBAL}"}}  # type: ignore[dict-item]
+
+
 def verbs_text() -> str:
     """Return the text of interface/verbs.json: each command by its words."""
     verbs = {row.cli.words: _verb(row) for row in OPERATIONS if row.cli is not None}
@@ -107,7 +113,7 @@ def _arguments(row: Operation) -> Iterator[dict[str, Any]]:
         yield _TARGET
     for name, text in row.cli.arguments.items():
         if name == "space":
-            yield _TARGET
+            yield _OPTIONAL if text == "?" else _TARGET
             continue
         metavar, _, about = text.partition(" ")
         many = metavar.endswith("...")

@@ -12,7 +12,6 @@ import apsw
 import msgspec
 from msgspec.structs import replace
 
-from kernel.agents.catalog import Catalog
 from kernel.agents.sections import host_of, incoming_unit, outgoing_unit, signing_key
 from kernel.operations.context import KernelControl, ProjectFiles, StoreAccess
 from kernel.operations.messages import OutsideMessage, deliver, receipt_of
@@ -50,7 +49,7 @@ class HookRequest(Ask, frozen=True, kw_only=True):
 
 async def list_webhooks(store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> WebhookList:
     """List the webhooks of the project file."""
-    listed = await store.reader.read(_listed, files.catalog, store.now_ms())
+    listed = await store.reader.read(_listed, files, store.now_ms())
     if kernel.state.safe_mode():
         held = (one if one.state == "unused" else replace(one, state="held") for one in listed.webhooks)
         return WebhookList(webhooks=tuple(held))
@@ -65,23 +64,23 @@ def retry_webhook(tx: Transaction, asked: WebhookRequest, files: ProjectFiles) -
     project = files.catalog.kept_project()
     if asked.id == traces.NEED and project.otel is not None:
         traces.retry(tx, host_of(project.otel.endpoint))
-        return _listed(tx.conn, files.catalog, tx.now_ms)
+        return _listed(tx.conn, files, tx.now_ms)
     hooks = {webhook_id(outgoing_unit(hook).digest): hook for hook in project.webhooks}
     hook = hooks.get(asked.id)
     if hook is None:
         text = f"webhook {asked.id[:40]!r} not found"
         raise Refused("not_found", text, "list the webhooks with `awk webhook list`; ids look like w1a2b3c4d5e6f")
     webhooks.retry(tx, outgoing_unit(hook).digest, host_of(hook.url))
-    return _listed(tx.conn, files.catalog, tx.now_ms)
+    return _listed(tx.conn, files, tx.now_ms)
 
 
-def _listed(conn: apsw.Connection, catalog: Catalog, now_ms: int) -> WebhookList:
+def _listed(conn: apsw.Connection, files: ProjectFiles, now_ms: int) -> WebhookList:
     rows: list[WebhookRow] = []
-    for hook in catalog.kept_project().webhooks:
+    for hook in files.catalog.kept_project().webhooks:
         digest = outgoing_unit(hook).digest
         standing = webhooks.standing(conn, digest, now_ms)
         state: WebhookState = "told"
-        if standing is None:
+        if standing is None or isinstance(signing_key(hook.secret, files.environ), str):
             state = "unused"
         elif standing.disabled:
             state = "ended"
@@ -141,7 +140,7 @@ _RETRY = CommandFront(
     "webhook retry",
     "Retry the deliveries of a webhook, also if its server answered 410",
     "webhooks_lines",
-    {"id": "WEBHOOK id from awk webhook list"},
+    {"id": "WEBHOOK id from awk webhook list, or otel for the trace collector"},
 )
 OPERATIONS = (
     operation(list_webhooks, "GET /webhooks", cli=_LIST),

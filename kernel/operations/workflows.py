@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import apsw
 import msgspec
@@ -10,16 +10,16 @@ import trio
 
 from kernel.git.branches import clone_base
 from kernel.git.runner import uncommitted
-from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess, not_running
+from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, Services, StoreAccess, not_running
 from kernel.operations.operation import Actor, Operation, ToolFront, Wait, operation
-from kernel.policy.access import ADMIN
+from kernel.policy.access import ADMIN, Access
 from kernel.policy.retry import SAFE_MODE_NOTICE
-from kernel.source.diagnostics import suggest
+from kernel.source.diagnostics import BadDefinition, place_text, suggest
 from kernel.store import agents, workflows
 from kernel.store.idempotency import RequestKey
 from kernel.store.transaction import Transaction, rfc3339
-from kernel.store.transitions import worktrees
-from kernel.store.transitions.runs import StartedRun, started_before, stop_workflow
+from kernel.store.transitions import creations, worktrees
+from kernel.store.transitions.runs import RULES, StartedRun, planned_number, refuse_start, started_before, stop_workflow
 from kernel.store.transitions.steering import continue_workflow, pause_workflow, resume_workflow
 from kernel.store.workflows import WorkflowRecord
 from kernel.workflows import start as workflows_start
@@ -34,6 +34,7 @@ from protocol.remote_ref import is_remote
 from protocol.target import Target
 from protocol.workflow import Workspace
 
+LATER_SECONDS: Final = 2.0
 _EXIT_OF_SIGNAL: Mapping[str, int] = {"INT": 130, "TERM": 143, "HUP": 129, "PIPE": 141}
 
 
@@ -140,6 +141,8 @@ async def launch(
             return prepared
 
         prepared = await trio.to_thread.run_sync(checked)
+        if (number := planned_number(actor.request_key)) is not None:  # before any command has run
+            store.reader.now(creations.confined, number, prepared.spec)
         left_behind = 0
         if any(member.definition.needs.labels for member in prepared.loaded.members):
             workspace = prepared.loaded.definition.workspace
@@ -162,6 +165,25 @@ async def launch(
         return msgspec.structs.replace(begun, left_behind=left_behind)
 
     return await processes.single_flight.once(actor.request_key, before, prepare_and_start)
+
+
+async def start_for_rules(services: Services) -> float:
+    """Start the workflows that rules plan, each once. Return the seconds until the next call without an event."""
+    store = services.store
+    if services.kernel.state.safe_mode():
+        return LATER_SECONDS
+    for one in store.reader.now(creations.planned_starts):
+        asked = StartRequest(workflow=one.start.workflow, tag=one.start.tag, params=one.start.params)
+        actor = Actor(access=Access(RULES, "operate"), request_key=RequestKey(RULES, str(one.number), b""))
+        try:
+            await launch(actor, asked, None, store, services.files, services.processes)
+        except (BadDefinition, Refused) as error:
+            why = place_text(error.errors) if isinstance(error, BadDefinition) else error.text
+            try:
+                await store.writer.commit(refuse_start, one, why)
+            except Refused:  # The store accepts no commits for now.
+                return LATER_SECONDS
+    return float("inf")
 
 
 async def show_workflow(asked: OfWorkflow, store: StoreAccess, files: ProjectFiles) -> WorkflowRow:

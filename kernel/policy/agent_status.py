@@ -3,6 +3,7 @@
 An instruction can run now, at a known time, or only after a person acts. The status of an agent follows from its work.
 """
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -172,6 +173,15 @@ def agent_status(work: AgentWork, now_ms: int) -> DerivedStatus:
     waits = [lanes, *parked]
     found = next((one for kind in ("person", "time") for one in waits if one.kind == kind), None)
     return _IDLE if found is None else _of(found)
+
+
+_URGENCY: Final[Mapping[Shown, int]] = {"error": 0, "running": 2, "waiting": 3, "backoff": 3, "paused": 4, "stopped": 4}
+
+
+def urgency(shown: DerivedStatus, *, silent: bool) -> int:
+    """Return the rank in the process table: errors, agents that need a person, running, waiting, held, idle."""
+    waits = shown.state == "waiting" and shown.until_ms is None and shown.reason not in BY_ITSELF
+    return 1 if silent or waits else _URGENCY.get(shown.state, 5)
 
 
 def _of(found: Readiness) -> DerivedStatus:

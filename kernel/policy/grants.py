@@ -2,8 +2,7 @@
 
 A grant is valid until it is revoked or expires, and only while the grants that it derives from are valid: the one
 through which the giver has the same scope (``parent``) and the one that allows the giver to delegate (``warrant``).
-Each use counts in the whole chain of parents, so that all derived grants together never exceed the uses of an
-ancestor.
+Each use counts in the whole chain of parents, so that all derived grants together never exceed the uses of an ancestor.
 """
 
 from collections.abc import Collection, Iterator, Mapping

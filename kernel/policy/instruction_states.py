@@ -12,9 +12,8 @@ Step = Literal[
     "lease", "entry", "retry", "yield", "wait", "pause", "resume",
     "answer", "done", "incomplete", "fail", "bury", "cancel", "revive",
 ]  # fmt: skip
-"""wait: the attempt ends and the instruction waits. pause: a person, a limit or a question holds a queued
-instruction. answer: a person supplies the result. bury: dead-letter after retries. revive: ``awk retry`` of
-dead-lettered work."""
+"""wait: the attempt ends and the instruction waits. pause: a person, a limit or a question holds a queued instruction.
+answer: a person supplies the result. bury: dead-letter after retries. revive: ``awk retry`` of dead-lettered work."""
 
 DeliveryStep = Literal["lease", "inject", "ack", "die", "revive"]
 """lease: an attempt holds the instruction. inject: a model has seen the message and its reply is durable. die: the

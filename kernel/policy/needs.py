@@ -27,6 +27,7 @@ from kernel.policy.open_items import (
     PendingProposal,
     PersonQuestion,
     Request,
+    SilentStep,
     Snapshot,
     StuckTask,
     StuckWebhook,
@@ -198,6 +199,7 @@ def _found(state: Snapshot) -> Iterator[Make]:
     yield from (partial(_question, question) for question in state.questions)
     yield from (partial(_vote, vote) for vote in state.votes if needs_person(vote))
     yield from (partial(_agent_error, agent) for agent in state.errors)
+    yield from (partial(_silent, step) for step in state.silent)
     waiting: dict[tuple[NeedKind, str], list[BlockedWork]] = {}
     for blocked in state.blocked:
         why = cause(blocked, state.probed)
@@ -303,6 +305,14 @@ def _agent_error(one: ErrorAgent) -> Need:
     )
 
 
+def _silent(one: SilentStep) -> Need:
+    doing = f" during {one.doing}" if one.doing else ""
+    said = f"{one.name} has had no output since {one.since}{doing}"
+    watch, cancel = action("watch it", f"attach {one.target}"), action("cancel the work", f"cancel {one.id}")
+    again = action("try again", f"restart {one.target}")
+    return _of("silent", one, said, watch, cancel, again, blocks=(one.id,))
+
+
 def _task(one: StuckTask) -> Need:
     task = one.task
     named = str(Target(None, *split_space(task.space)))
@@ -340,12 +350,14 @@ def _untrusted(one: UntrustedSchedules) -> Need:
 
 
 def _webhook(one: StuckWebhook) -> Need:
-    why = "returned 410 Gone" if one.ended else f"unreachable: a delivery failed {one.tries} times"
-    if one.why:
-        why = f"rejects spans: {one.why}"
+    failed = "returned 410 Gone" if one.ended else f"unreachable: a delivery failed {one.tries} times"
     subject = one.host if one.why else f"Webhook {one.host or 'server'}"
-    text = one_line(f"{subject} {why}; fix the server, or remove it from the project file")
-    return Need(kind="webhook", id=one.id, text=text, actions=(action("try again", f"webhook retry {one.id}"),))
+    text = f"{subject} {one.why or failed}; fix the server, or remove it from the project file"
+    again = action("try again", f"webhook retry {one.id}")
+    if one.secret:
+        text = f"events for {one.host} wait: {one.secret}; set it, then run the command in the same shell"
+        again = action("restart the kernel", "restart --kernel")
+    return Need(kind="webhook", id=one.id, text=one_line(text), actions=(again,))
 
 
 def _dead(one: DeadInstruction) -> Need:

@@ -98,6 +98,13 @@ class BlockedWork(Waiting, frozen=True, kw_only=True):
     """Requirements for the machine."""
 
 
+class SilentStep(OpenItem, frozen=True, kw_only=True):
+    """Running instruction without output since ``since``, for longer than ``timeouts.quiet``; ``doing`` is its step."""
+
+    doing: str
+    target: str
+
+
 class LimitedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Running workflow that has reached a limit."""
 
@@ -144,14 +151,16 @@ class UntrustedSchedules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StuckWebhook(msgspec.Struct, frozen=True, kw_only=True):
-    """Webhook whose server answered 410 (``ended``) or keeps failing; ``host`` is empty if unknown."""
+    """Webhook without secret, or whose server answered 410 (``ended``) or keeps failing; no ``host`` if unknown."""
 
     id: str
     host: str
     ended: bool
     tries: int
     why: str = ""
-    """Result of the last export, for a span collector."""
+    """Last failure, for a span collector."""
+    secret: str = ""
+    """Fault of its secret, without which nothing is sent."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,6 +176,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     limited: tuple[LimitedRun, ...] = ()
     probed: frozenset[str] = frozenset()
     """Breakers with a running probe; work that waits for them waits for the probe."""
+    silent: tuple[SilentStep, ...] = ()
     tasks: tuple[StuckTask, ...] = ()
     decisions: tuple[OpenDecision, ...] = ()
     dead: tuple[DeadInstruction, ...] = ()

@@ -174,10 +174,9 @@ def source_of(
 ) -> Source:
     """Return the source of the ``value`` that an agent writes under ``key``.
 
-    ``claimed``: the source that the agent cites; without messages, its instruction's are used.
-    ``given``: these messages, by id, if the agent received them. Unless the value is a verbatim
-    copy from a claimed message, the least trusted messages of ``shown`` are sources, too. Raises
-    Refused (bad_request).
+    ``claimed``: the source that the agent cites; without messages, its instruction's are used. ``given``: these
+    messages, by id, if the agent received them. Unless the value is a verbatim copy from a claimed message, the least
+    trusted messages of ``shown`` are sources, too. Raises Refused (bad_request).
     """
     named = claimed.messages if claimed is not None and claimed.messages else tuple(shown.instruction)
     for one in named:

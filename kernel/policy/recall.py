@@ -291,8 +291,7 @@ class Chosen(NamedTuple):
 def within_budget(holding: Mapping[str, int], budget: int) -> Chosen:
     """Choose at most ``budget`` postings to read; ``holding``: number of postings by word.
 
-    Rare words are read completely. Common words get equal shares of the rest, newest postings
-    first.
+    Rare words are read completely. Common words get equal shares of the rest, newest postings first.
     """
     left = budget
     whole: list[str] = []

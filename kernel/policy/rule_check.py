@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from kernel.policy.rule_trigger import compiled
-from kernel.policy.rules import NEEDED, VARIABLE, VERBS, planned, terms_of
+from kernel.policy.rules import NEEDED, PERSONAL_VERBS, VARIABLE, VERBS, planned, terms_of
 from kernel.policy.tasks import check_plan
 from kernel.policy.voting import check_terms, with_defaults
 from protocol.agent import Scope
@@ -25,10 +25,12 @@ _GROUP: Final = re.compile(r"[0-9]{1,3}")
 _PARAM: Final = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)
 
 
-def check_rule(spec: RuleSpec, members: Collection[str], scopes: Collection[Scope] | None = None) -> None:
+def check_rule(
+    spec: RuleSpec, members: Collection[str], scopes: Collection[Scope] | None = None, *, personal: bool = False
+) -> None:
     """Raise Refused (bad_request) if the normalized ``spec`` is not a valid rule for ``members``.
 
-    ``scopes`` are the defining agent's; None: a person or a file defines the rule.
+    ``scopes`` are the defining agent's; None: a person or a file defines it. ``personal``: it is for a personal space.
     """
     try:
         check_name(spec.name)
@@ -56,8 +58,14 @@ def check_rule(spec: RuleSpec, members: Collection[str], scopes: Collection[Scop
             raise bad_request(
                 f"parameter name {name[:40]!r} invalid", "use letters, digits and _, starting with a letter"
             )
+    if personal and (
+        spec.requires or any(getattr(one, verb) for one in spec.then for verb in {*VERBS} - PERSONAL_VERBS)
+    ):
+        text = f"rule {spec.name!r} not possible in a personal space, which has no votes, tasks or other members"
+        raise bad_request(text, f"actions there: {', '.join(sorted(PERSONAL_VERBS))}")
+    known = {*members, *(one.create_agent.name for one in spec.then if one.create_agent is not None)}
     for action in spec.then:
-        _check_action(action, spec, members, scopes)
+        _check_action(action, spec, known, scopes)
 
 
 def _check_when(when: When) -> None:
@@ -104,8 +112,26 @@ def _check_action(action: Action, spec: RuleSpec, members: Collection[str], scop
     elif action.task is not None:
         check_plan((planned(action.task),), tuple(members))
         texts = (action.task.title, action.task.text, *action.task.needs, action.task.parent or "")
+    elif action.created is not None:
+        _check_created(action, members, scopes)
+        texts = (_encode(action.created).decode(),)
     for text in texts:
         _check_text(text, spec)
+
+
+def _check_created(action: Action, members: Collection[str], scopes: Collection[Scope] | None) -> None:
+    agent, space, start = action.create_agent, action.open_space, action.start_workflow
+    if agent is not None and (agent.like is None) != (scopes is not None):
+        raise bad_request("like: must name a member in the rule of a person; the rule of an agent copies the agent")
+    _check_known(
+        (*(space.members if space else ()), *(() if agent is None or agent.like is None else (agent.like,))), members
+    )
+    if agent is not None and VARIABLE.search(agent.prompt) is not None:
+        raise bad_request("prompt: contains a variable", "write a fixed prompt, and send the text as a message: assign")
+    if space is not None and not space.members:
+        raise bad_request("members: is empty", "name the members of the space")
+    if start is not None and VARIABLE.search(start.workflow) is not None:
+        raise bad_request("workflow: contains a variable", "write the name of the workflow")
 
 
 def _check_text(text: str, spec: RuleSpec) -> None:

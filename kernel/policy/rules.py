@@ -95,6 +95,9 @@ NEEDED: Final[Mapping[str, Scope]] = {
     "ask": "ask",
     "vote": "votes",
     "task": "tasks",
+    "create_agent": "agents",
+    "open_space": "spaces",
+    "start_workflow": "workflows",
 }
 """Scope that an agent needs for each action of its rule."""
 
@@ -151,7 +154,9 @@ def planned(task: RuleTask) -> TaskSpec:
     )
 
 
-VERBS: Final = ("assign", "ask", "say", "invoke", "vote", "task")
+VERBS: Final = ("assign", "ask", "say", "invoke", "vote", "task", "create_agent", "open_space", "start_workflow")
+PERSONAL_VERBS: Final = frozenset({"assign", "ask", "say", "invoke", "start_workflow"})
+"""Actions of rules in a personal space."""
 VARIABLE: Final = re.compile(r"\$\{\{([^{}\n]{0,80})\}\}")
 
 
@@ -304,6 +309,18 @@ def _step(rule: ActiveRule, occasion: Occasion, action: Action) -> RuleStep:
             parent=None if task.parent is None else filled(task.parent, occasion, 64),
         )
         return RuleStep(rule=rule, occasion=occasion, action=msgspec.structs.replace(action, task=task), quotes=quotes)
+    if (created := action.created) is not None:
+        texts: dict[str, Any] = msgspec.structs.asdict(created)
+        for name, value in texts.items():
+            if value is not None:
+                several = not isinstance(value, str)
+                texts[name] = (
+                    tuple(filled(one, occasion) for one in value) if several else filled(value, occasion, 4000)
+                )
+        verb, words = next(one for one in VERBS if getattr(action, one) is not None), encode_json(created).decode()
+        mentions = find_mentions(getattr(created, "message", ""))
+        action = msgspec.structs.replace(action, **{verb: msgspec.structs.replace(created, **texts)})
+        return RuleStep(rule=rule, occasion=occasion, action=action, mentions=mentions, quotes=_has_variable(words))
     return _worded(rule, occasion, action, "${{ message.text }}" if action.message is None else action.message)
 
 
@@ -337,4 +354,6 @@ def described(step: RuleStep) -> str:
         return one_line(f"task{f' for {action.task.for_}' if action.task.for_ else ''}: {action.task.title}")
     if action.say is not None:
         return one_line(f"say: {step.text}")
+    if action.created is not None:
+        return one_line(encode_json(action).decode())
     return one_line(f"ask {action.ask}: {step.text}" if action.ask else f"assign {action.assign}: {step.text}")

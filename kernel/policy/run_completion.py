@@ -114,8 +114,7 @@ _LIMITS: Final = frozenset({"budget", "hops"})
 def run_completion(progress: RunSnapshot, now_ms: int) -> RunCompletion | int:
     """Return a run's completion, or, while the run continues, the ms until the next check.
 
-    An event triggers a check earlier. The worst reason decides: a failure, then a wait for a
-    person, then a limit.
+    An event triggers a check earlier. The worst reason decides: a failure, then a wait for a person, then a limit.
     """
     waits = progress.waits
     deadline_ms = progress.deadline_ms

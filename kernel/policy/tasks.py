@@ -1,9 +1,8 @@
 """Tasks: state machine as a table, dependencies, cycles, and file claims. Pure.
 
 A task is ``open`` until all its dependencies are done. Then it is ``ready``, and goes to its assignee or to the first
-agent that claims the task. Only the holder, or a person at any time, ends the task. A dependent
-of a failed or cancelled task waits for a person, continues without it, or is cancelled too
-(``on_failure``).
+agent that claims the task. Only the holder, or a person at any time, ends the task. A dependent of a failed or
+cancelled task waits for a person, continues without it, or is cancelled too (``on_failure``).
 """
 
 import re

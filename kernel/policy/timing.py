@@ -3,9 +3,8 @@
 Timestamps follow the clock of the kernel that wrote them. The clock may be changed while no kernel runs, and deletion
 is permanent, so age is the time known to have passed and not the difference of two timestamps.
 
-Wakeups use the milliseconds of the timer's own clock. An interval uses the kernel's clock and starts when its agent
-was last active; a cron line uses the wall clock regardless of the agent. All missed wakeups count as one (promise
-P21).
+Wakeups use the milliseconds of the timer's own clock. An interval uses the kernel's clock and starts when its agent was
+last active; a cron line uses the wall clock regardless of the agent. All missed wakeups count as one (promise P21).
 """
 
 from collections.abc import Mapping, Sequence

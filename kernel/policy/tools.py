@@ -8,6 +8,7 @@ after its deadline.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -50,9 +51,15 @@ def offered_tools(
     ``words`` and ``switches`` are ``scopes`` and ``tools`` of its file. An opened scope outside the default was
     requested explicitly, so all its tools are offered.
     """
-    named = {*words, *(opened if not SCOPES.issubset(opened) else set(opened) - SCOPES)} - {"default", "all"}
+    return _offered(situation, frozenset(opened), words, frozenset(switches))
+
+
+@lru_cache(256)
+def _offered(
+    situation: Situation, opened: frozenset[ToolScope], words: ScopeWords, on: frozenset[str]
+) -> frozenset[str]:
+    named = {*words, *(opened if not SCOPES.issubset(opened) else opened - SCOPES)} - {"default", "all"}
     needed = LONE | (TEAM if situation.team else set()) | (GUARDED if situation.guarded else set())
-    on = set(switches)
     return frozenset(
         name
         for name, scope in CONTEXT_SCOPES.items()

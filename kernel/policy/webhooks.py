@@ -10,7 +10,9 @@ import binascii
 import hashlib
 import hmac
 import ipaddress
+import math
 import re
+from collections.abc import Container, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -131,3 +133,12 @@ def payload(event: Event, url: str) -> dict[str, Any]:
 
 _IDS: Final = ("id", "run", "attempt")
 """Keys of event data that identify an object."""
+
+
+def rest_seconds(retries: Mapping[str, int | None], busy: Container[str], now_ms: int) -> float:
+    """Return the time until the next of ``retries`` (Unix times in ms by webhook); infinite without one.
+
+    A busy webhook handles its due retries already, and only a later one counts.
+    """
+    due = (at_ms for name, at_ms in retries.items() if at_ms is not None and (at_ms > now_ms or name not in busy))
+    return max(0.0, (min(due, default=math.inf) - now_ms) / 1000)

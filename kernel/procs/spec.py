@@ -7,7 +7,6 @@ import errno
 import os
 import re
 from abc import abstractmethod
-from contextlib import ExitStack
 from typing import Any, Final
 
 import msgspec
@@ -82,14 +81,15 @@ class PipeEnds(msgspec.Struct, frozen=True):
 
 def open_pipes() -> tuple[PipeEnds, PipeEnds]:
     """Return the kernel's and the child's pipe ends, all close-on-exec. Raises OSError, and leaves none open."""
-    pairs: list[tuple[int, int]] = []
-    with ExitStack() as undo:
+    ends: list[int] = []
+    try:
         for _stream in range(3):
-            pairs.append(os.pipe())
-            for fd in pairs[-1]:
-                undo.callback(os.close, fd)
-        undo.pop_all()
-    (stdin_read, stdin_write), (stdout_read, stdout_write), (stderr_read, stderr_write) = pairs
+            ends += os.pipe()
+    except OSError:
+        for fd in ends:
+            os.close(fd)
+        raise
+    stdin_read, stdin_write, stdout_read, stdout_write, stderr_read, stderr_write = ends
     return PipeEnds(stdin_write, stdout_read, stderr_read), PipeEnds(stdin_read, stdout_write, stderr_write)
 
 
@@ -117,13 +117,17 @@ class Pipe(ChildStream):
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """See SendStream."""
         rest = memoryview(data)
-        while rest:
-            try:
-                rest = rest[os.write(self._open_fd(), rest) :]
-            except BlockingIOError:
-                await self.wait_send_all_might_not_block()
-            except OSError as error:
-                raise trio.BrokenResourceError from error
+        while rest := self.send_nowait(rest):
+            await self.wait_send_all_might_not_block()
+
+    def send_nowait(self, data: memoryview) -> memoryview:
+        """Write what fits without a wait, and return the rest."""
+        try:
+            return data[os.write(self._open_fd(), data) :] if data else data
+        except BlockingIOError:
+            return data
+        except OSError as error:
+            raise trio.BrokenResourceError from error
 
     async def wait_send_all_might_not_block(self) -> None:
         """See SendStream."""
@@ -133,18 +137,25 @@ class Pipe(ChildStream):
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """See ReceiveStream."""
         if self._reads >= READS_IN_A_ROW:
-            self._reads = 0
             await trio.lowlevel.checkpoint()
-        while True:
-            self._reads += 1
-            try:
-                return os.read(self._open_fd(), max_bytes or READ_BYTES)
-            except BlockingIOError:
-                self._waited = True
-                await trio.lowlevel.wait_readable(self._open_fd())
-                self._reads = 0
-            except OSError as error:
-                raise trio.BrokenResourceError from error
+            self._reads = 0
+        while (chunk := self.receive_nowait(max_bytes or READ_BYTES)) is None:
+            self._waited = True
+            await trio.lowlevel.wait_readable(self._open_fd())
+            self._reads = 0
+        return chunk
+
+    def receive_nowait(self, max_bytes: int = READ_BYTES) -> bytes | None:
+        """Return the available bytes, b"" at the end; None if there are none, or if other tasks have to run first."""
+        if self._reads >= READS_IN_A_ROW:
+            return None
+        self._reads += 1
+        try:
+            return os.read(self._open_fd(), max_bytes)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            raise trio.BrokenResourceError from error
 
     def fileno(self) -> int:
         """Return its descriptor, or -1 after it was closed."""

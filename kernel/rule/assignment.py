@@ -25,7 +25,7 @@ from kernel.rule.effects import (
 from protocol.errors import Refused
 from protocol.instruction import Lane, WaitReason
 from protocol.message import SYSTEM, USER
-from protocol.names import DEFAULT_TAG, AgentKey, AgentName, is_below, place_of, split_space
+from protocol.names import DEFAULT_TAG, GLOBAL, AgentKey, AgentName, is_below, place_of, split_space
 
 _ASKS: Final = re.compile(r"\s*continue\b", re.IGNORECASE)
 
@@ -75,6 +75,8 @@ def not_running(space: str) -> Refused:
         hint = "use the space of the run, or open another one"
         return Refused("workflow_not_running", f"space {place_of(space)} is closed", hint)
     name, tag = split_space(space)
+    if name == GLOBAL:
+        return Refused("workflow_not_running", f"space {GLOBAL} is not open", f"send a message to @{GLOBAL}")
     option = "" if tag == DEFAULT_TAG else f" --tag {tag}"
     return Refused(
         "workflow_not_running", f"workflow {place_of(space)} is not running", f"start it: awk start {name}{option}"

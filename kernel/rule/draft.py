@@ -1,7 +1,6 @@
 """Drafts, facts and their payloads.
 
-A draft is a message to append. A fact is a draft whose author and chain of causes are known.
-Rules evaluate facts."""
+A draft is a message to append. A fact is a draft whose author and chain of causes are known. Rules evaluate facts."""
 
 from typing import Any, Literal
 
@@ -11,8 +10,9 @@ from kernel.policy.voting import ProposalOpened
 from protocol.api.runs import RunOptions
 from protocol.errors import Cause, ErrorClass
 from protocol.instruction import Status
-from protocol.message import MessageKind
+from protocol.message import SYSTEM, MessageKind
 from protocol.names import AgentKey, InstructionId
+from protocol.text import one_line
 
 Origin = Literal["file", "inline", "ephemeral"]
 
@@ -70,6 +70,10 @@ class RunSpec(_Payload, frozen=True, kw_only=True, tag="WorkflowStarted"):
     """Folder to which messages are also written, relative to the project's root."""
     bound: bool = False
     """Whether messages are kept for later runs until a person clears them."""
+    is_open: bool = False
+    """Whether all agents of the project can be mentioned."""
+    kickoff_by: str = SYSTEM
+    """Sender of the kickoff: the rule, or the hook, that started the run."""
 
 
 class InstructionOutcome(_Payload, frozen=True, kw_only=True, tag="Outcome"):
@@ -172,6 +176,12 @@ class Draft(msgspec.Struct, frozen=True):
     asks: bool = False
     chain: RuleChain | None = None
     """Set if a workspace rule created the message or one of its causes."""
+
+
+def not_done(space: str, rule: str, why: str, hops: int | None = None) -> Draft:
+    """Return the note that an action of ``rule`` was not possible."""
+    text = f"[RULE:{rule}] not done: {one_line(why)}"
+    return Draft(kind="system", space=space, sender=SYSTEM, text=text, hops=hops)
 
 
 class Fact(msgspec.Struct, frozen=True):

@@ -13,17 +13,15 @@ from kernel.policy.rules import ActiveRule, Occasion
 from kernel.policy.voting import ProposalOpened
 from kernel.rule.draft import Draft, Fact, MemberSpec, RuleChain, RunSpec
 from protocol.agent import Scope
-from protocol.api.runs import RunOptions
 from protocol.instruction import Lane, WaitReason
 from protocol.message import MessageKind
 from protocol.names import AgentKey, AgentName
-from protocol.rules import RuleTask
+from protocol.rules import Created, RuleTask
 from protocol.workflow import RunLimits
 
 
 class RunningWorkspace(msgspec.Struct, frozen=True):
-    """Space of a running workflow; ``file`` is the path of its definition, ``assigned`` its number
-    of instructions.
+    """Space of a running workflow; ``file`` is the path of its definition, ``assigned`` its number of instructions.
 
     ``limited``: its agents were already notified of a reached limit. ``limited_by``: the name of
     that limit. ``mode`` run: the workflow ends automatically and cannot be continued."""
@@ -39,7 +37,8 @@ class RunningWorkspace(msgspec.Struct, frozen=True):
     mode: str = "start"
     has_channel: bool = True
     """Whether the agents of the workflow share a channel."""
-    options: RunOptions = RunOptions()
+    watched: bool = False
+    """Whether a person watches the run."""
 
 
 class Membership(msgspec.Struct, frozen=True):
@@ -215,17 +214,19 @@ class HoldRule(msgspec.Struct, frozen=True, kw_only=True):
     occasion: Occasion
 
 
-class PlanTask(msgspec.Struct, frozen=True, kw_only=True):
-    """Plan a task of a rule, announce it, and assign it if it is ready."""
+class Make(msgspec.Struct, frozen=True):
+    """Plan a task of ``rule`` or create what it asks for, and announce it; ``mentions``: woken by a first message."""
 
     space: str
-    task: RuleTask
+    wanted: RuleTask | Created
+    rule: ActiveRule
     creator: str
+    mentions: tuple[str, ...]
     hops: int
     chain: RuleChain
 
 
-Row = StartRun | LimitRun | SetMembers | OpenProposal | CountFirings | HoldRule | PlanTask
+Row = StartRun | LimitRun | SetMembers | OpenProposal | CountFirings | HoldRule | Make
 
 
 class WriteRow(msgspec.Struct, frozen=True):

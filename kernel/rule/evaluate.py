@@ -13,14 +13,13 @@ from typing import Final, Protocol
 
 import msgspec
 
-from kernel.rule.draft import Draft, Fact, RuleChain
+from kernel.rule.draft import Draft, Fact, RuleChain, not_done
 from kernel.rule.effects import Append, Assign, Effect, InboxDelivery, Refuse, Rule, RuleView, WriteRow
 from kernel.rule.rules.defined import RULES
 from kernel.rule.rules.routing import DOCUMENT, FAILURE, PROPOSAL, REPLY, ROUTING, WAKEUP, WORKFLOW
 from protocol.errors import Refused
 from protocol.message import HOOK, MESSAGE_KINDS, SYSTEM, MessageKind
 from protocol.rules import InstalledRule, InstalledState
-from protocol.text import one_line
 
 MAX_MESSAGES: Final = 256
 MAX_DEPTH: Final = 16
@@ -64,8 +63,7 @@ def evaluate(first: Fact, rules: Table, view: RuleView, sink: Sink) -> None:
             if fact.draft.chain is None:
                 raise
             # A refused message of a workspace rule must not undo the message that triggered it.
-            text = f"[RULE:{fact.draft.chain.rule}] not done: {refused.text}"
-            note = Draft(kind="system", space=fact.draft.space, sender=SYSTEM, text=text)
+            note = not_done(fact.draft.space, fact.draft.chain.rule, refused.text)
             sink.record(Fact(note, hops=fact.hops, at_ms=fact.at_ms), ())
             continue
         drafts += sink.record(fact, tuple(effects))
@@ -168,7 +166,9 @@ class InstalledRules:
                 self._log(name, error)
                 self._raised[name] = self._raised.get(name, 0) + 1
                 more = "" if self._raised[name] < CHANCES else "; the rule is disabled until the kernel restarts"
-                others.append(_note(fact, name, f"{type(error).__name__}: {error}"[:400] + more))
+                others.append(
+                    Append(not_done(fact.draft.space, name, f"{type(error).__name__}: {error}"[:400] + more, fact.hops))
+                )
                 continue
             if answered or refused is not None:
                 self._done[name] = self._done.get(name, 0) + 1
@@ -176,7 +176,7 @@ class InstalledRules:
             others += [] if refused is None else [refused]
         if len(drafts) > MOST:
             text = f"installed rules may append {MOST} messages about one message, but appended {len(drafts)}"
-            others.append(_note(fact, drafts[MOST][0], text))
+            others.append(Append(not_done(fact.draft.space, drafts[MOST][0], text, fact.hops)))
         share = max(MOST - len(drafts), 0) // max(len(drafts), 1)
         # The rule's message may quote the hook's text, so its sender is the hook.
         sender = fact.draft.sender if fact.draft.sender.startswith(HOOK) else SYSTEM
@@ -212,8 +212,3 @@ def _taken(rule: Rule, fact: Fact, view: RuleView) -> tuple[Sequence[Draft], Ref
                 f"effect {what} not allowed: an installed rule may Append said in its space, or Refuse said"
             )
     return drafts, refused
-
-
-def _note(fact: Fact, name: str, why: str) -> Append:
-    text = f"[RULE:{name}] not done: {one_line(why)}"
-    return Append(Draft(kind="system", space=fact.draft.space, sender=SYSTEM, text=text, hops=fact.hops))

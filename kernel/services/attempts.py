@@ -76,12 +76,11 @@ class Attempts(msgspec.Struct, eq=False):
         was leased. Raises Refused, StorageFailed. Cancellation waits for the commit.
         """
         token, digest = _new_token()
-        with trio.CancelScope(shield=True), self._committing():
-            appended, leased = await self.services.writer.commit(
+        with self._committing():
+            appended, leased = await self.services.writer.commit_shielded(
                 append_and_lease, draft, place.agent, digest, request=request
             )
             return appended, None if leased is None else self._attempt(leased, token, place)
-        raise AssertionError("neither block suppresses exceptions")
 
     @contextlib.contextmanager
     def _committing(self) -> Generator[None]:

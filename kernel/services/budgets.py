@@ -102,8 +102,8 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
     def open(self, leased: Leased, definition: AgentDefinition, start: Start) -> None:
         """Open the accounts of an attempt; ``start`` is the start frame of its worker."""
         # Estimated size of the first call; the kernel's own texts are negligible.
-        sent_bytes = sum(len(turn.text) for turn in start.messages) + len(start.system) + len(start.message)
-        sent_bytes += sum(len(entry.text) + len(bytes(entry.native)) for entry in start.entries)
+        sent_bytes = sum([len(turn.text) for turn in start.messages]) + len(start.system) + len(start.message)
+        sent_bytes += sum([len(entry.text) + len(bytes(entry.native)) for entry in start.entries])
         self._open[leased.instruction] = _AttemptAccounts(
             leased=leased,
             definition=definition,

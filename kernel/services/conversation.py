@@ -223,9 +223,8 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
     async def on_result(self, result: Result, last: Entry | None = None, /) -> AttemptOutcome:
         """Return the outcome that the worker reports. Raises Refused.
 
-        The reply of the built-in loop is written when the conversation ends, before the worker
-        exits. The result of another program (a CLI, exec) is evaluated after the program has
-        exited.
+        The reply of the built-in loop is written when the conversation ends, before the worker exits. The result of
+        another program (a CLI, exec) is evaluated after the program has exited.
         """
         judged = result.status != "done" or self.frame.start.backend in {*CLIS, EXEC}
         if judged or self.stop_reason() is not None or self.probing:
@@ -240,8 +239,7 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
     async def _write_reply(self, text: str, last: Entry | None) -> None:
         """Store the work in the working tree, then commit the reply with its effects.
 
-        No time limit interrupts this, because the reply exists and was paid for. Raises Refused,
-        NotHome.
+        No time limit interrupts this, because the reply exists and was paid for. Raises Refused, NotHome.
         """
         services, leased = self.services, self.leased
         await self.at.preparation.finish(leased)

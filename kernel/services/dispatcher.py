@@ -193,7 +193,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
 
     def _has_place(self, agent: AgentKey) -> bool:
         """Return whether ``agent`` may start now without overtaking a waiting agent."""
-        waits = self.wake.is_set() or self._some_wait or self.limits.by_provider
+        waits = self.wake.is_on or self._some_wait or self.limits.by_provider
         if waits or self.project_fault() is not None:
             return False
         last = self._busy.get(agent)

@@ -1,64 +1,89 @@
-"""The guard of agents' memory with its trays, and the versions of agents' souls.
+"""The guard of agents' memory, with its questions to a model and its trays.
 
-The guard asks its model, processes the answer, and lets people, the owner or a vote decide about an
-agent's tray. A question to the model is an instruction: when it is done, its answer may fill trays
-or answer a waiting call; any other end has no effect. While a call waits, its agent's worker does
-not count against the worker limit, so that waiting agents always leave a place for the guard.
-
-The store decides about each version of a soul and stores it; the file ``soul.yaml`` is written
-after the commit. After a crash or a write error nothing is lost: the version is valid from its
-commit, and the file is written before the next change. Changes are serialized, so that none is
-based on a replaced version.
+A question to the model is an instruction. Its answer fills trays, about which people, the owner or a vote decide, or
+answers a waiting call; any other end has no effect. While a call waits, its agent's worker does not count against the
+worker limit, so that the guard always has a place. Quiet conversations and agents with enough new work are found in
+rows: no message waits for a search, and a killed kernel loses none.
 """
 
 import logging
 from collections import Counter
 from collections.abc import Callable, Set
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from functools import partial
+from typing import Final
 
 import msgspec
 import trio
 
-from kernel.agents.catalog import Catalog
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
-from kernel.agents.soul import read_soul, soul_path, soul_text, traits_of
-from kernel.policy.guard import DEFAULT_TRAIT, Extracted, extracted
+from kernel.agents.soul import soul_text
+from kernel.policy.guard import AUTO, FULL, KIND_FILES, NAME, Extracted, extracted
+from kernel.policy.observing import OBSERVED, observed
 from kernel.rule.draft import Author
+from kernel.services.souls import Souls
 from kernel.services.timers import reconcile
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, memory, souls
 from kernel.store.agents import AgentRecord
 from kernel.store.attempts import Identity
-from kernel.store.database import Reader
 from kernel.store.decisions import MEMORY, SOUL
 from kernel.store.feed import Wake
 from kernel.store.memory import GuardJob
-from kernel.store.souls import SoulStanding, Suggestion
+from kernel.store.souls import SoulStanding
 from kernel.store.transaction import Transaction
-from kernel.store.transitions.guarding import GuardQuestion, ask_for_call, give_up, settle
-from kernel.store.writer import StoreLog, Writer
-from kernel.workflows.instruction_prompt import definition_of, settings_of
-from protocol.agent import AgentDefinition
-from protocol.agent_layout import SOUL_FILE
-from protocol.agent_memory import Entry, Source
-from protocol.api.souls import SoulProposal, SoulReport, TrayReport, TrayRow
+from kernel.store.transitions.guarding import (
+    GuardQuestion,
+    ask_about_work,
+    ask_for_call,
+    ask_guard,
+    end_job,
+    give_up,
+    settle,
+)
+from kernel.store.writer import StoreLog
+from protocol.agent_memory import SUFFIX, Entry, Source
+from protocol.api.souls import TrayReport, TrayRow
 from protocol.errors import Refused
 from protocol.instruction import ENDED
-from protocol.memory_files import Memory
-from protocol.names import AgentKey, place_of
-from protocol.project import GuardSettings, SoulEvolution
+from protocol.memory_files import Memory, StoredEntry
+from protocol.message import Event
+from protocol.names import AgentKey, is_personal, personal_space, place_of
+from protocol.project import GuardSettings
+from protocol.text import encode_json
 
 logger = logging.getLogger(__name__)
 
 WAKING: Final = frozenset({"instruction.ended", "instruction.queued", "memory.proposed"})
-FOREVER_SECONDS: Final = float("inf")
+HOME: Final = place_of(personal_space(NAME))
+LOOK_SECONDS: Final = 60.0
+"""Longest interval between two searches: personal work of other agents wakes no guard."""
 LATER_SECONDS: Final = 5.0
 """Retry delay if the store refuses commits."""
+GATHER_SECONDS: Final = 1.0
+"""Shortest interval between two searches for quiet conversations and new work."""
+PAUSE_SECONDS: Final = 300.0
+"""Time before a failed question or write is repeated."""
+FILE_ENTRIES: Final = 200
+"""Entries in one file of a kind; further ones go into the next file."""
 BY: Final = "guard"
 ANSWER_SECONDS: Final = 20.0
 """Time limit for the model's answer to a waiting call."""
 REST_SECONDS: Final = 60.0
 """Time during which calls skip a guard that did not answer (no key, no money, no provider)."""
+
+
+def concerns_no_guard(event: Event) -> bool:
+    """Return whether ``event`` is about personal work of another agent, which answers no question and casts no vote."""
+    is_work = event.type.startswith("instruction.") and event.space is not None
+    return is_work and event.space != HOME and is_personal(event.space or "")
+
+
+def memory_of(contexts: PersonalContexts, key: AgentKey, record: AgentRecord | None) -> Memory:
+    """Return the memory of ``key``; an unreadable one is empty. Blocks: call it in a thread."""
+    try:
+        return contexts.memory(contexts.place(key, record))
+    except (Refused, BadDefinition):
+        return Memory((), ())
 
 
 class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
@@ -67,6 +92,7 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
     contexts: PersonalContexts
     log: StoreLog
     wake: Wake
+    souls: Souls
     settings: Callable[[str], GuardSettings]
     """Returns the guard settings of a space."""
     answer_seconds: float = ANSWER_SECONDS
@@ -76,38 +102,106 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
     _asking: Counter[AgentKey] = msgspec.field(default_factory=Counter)
     _resting: dict[str, float] = {}
     """End of the pause of a guard, by place."""
+    _tried: dict[str, int | str] = {}
+    """Question by space or agent that is not repeated until something is new, because the guard could not be asked."""
+    paused: dict[str, float] = {}
+    """End of the pause after a failure, by space of the question or agent of the memory."""
+    _look_at: float = 0.0
 
     async def run(self) -> None:
         """Settle questions until cancelled."""
         await reconcile(self.wake, self.run_once)
 
     async def run_once(self) -> float:
-        """Settle ended questions, and write entries that votes approved; return seconds to wait."""
+        """Settle ended questions, write approved entries, ask new questions; return seconds to wait."""
         try:
             for job in self.log.reader.now(memory.open_jobs):
                 if job.state in ENDED or job.state == "waiting":
                     await self._settle(job)
             for one in self.log.reader.now(memory.voted):
+                if self._pauses(one.agent):
+                    continue
                 try:
-                    await self.decide(one.agent, one.id, approved=True, by=f"vote {one.vote}")
-                except (Refused, BadDefinition) as why:  # retried in the next round
+                    by = AUTO.strip("()") if one.vote == AUTO else f"vote {one.vote}"
+                    await self.decide(one.agent, one.id, approved=True, by=by)
+                except (Refused, BadDefinition) as why:
+                    self.paused[one.agent] = trio.current_time() + PAUSE_SECONDS
                     logger.warning("guard.not_written %s of %s: %s", one.id, one.agent, why)
+            rest = self._look_at - trio.current_time()
+            return rest if rest > 0 else await self._look()
         except Refused as refused:
             logger.warning("guard.refused %s", refused.text)
             return LATER_SECONDS
-        return FOREVER_SECONDS
+
+    def _pauses(self, name: str) -> bool:
+        return trio.current_time() < self.paused.get(name, 0.0)
+
+    async def _look(self) -> float:
+        """Ask about quiet conversations and agents with new work; return the seconds until the next is due."""
+        self._look_at = trio.current_time() + GATHER_SECONDS
+        project, reader = self.settings(personal_space(NAME)), self.log.reader
+        wait = min(LOOK_SECONDS, project.quiet)
+        for space in await reader.read(memory.conversations):
+            settings = project if is_personal(space) else self.settings(space)
+            if settings.model is None or not settings.auto_store or self._pauses(space):
+                continue
+            due_ms = reader.now(memory.question_due_ms, space=space, quiet_ms=int(settings.quiet * 1000), full=FULL)
+            if due_ms is None or self._tried.get(space) == due_ms:
+                continue
+            if (left := (due_ms - self.log.now_ms()) / 1000) > 0:
+                wait = min(wait, left)
+            elif not await self.log.writer.commit(ask_guard, space, settings):
+                self._tried[space] = due_ms
+        if project.model is not None and project.observe and project.soul_evolution != "disabled":
+            for agent, numbers in (await reader.read(memory.unobserved, observed=OBSERVED)).items():
+                if self._tried.get(agent) != numbers:
+                    ask = partial(ask_about_work, agent=agent, numbers=numbers, settings=project)
+                    await self._change_soul(agent, ask)
+                    self._tried[agent] = numbers
+        return wait
+
+    async def _change_soul(self, agent: AgentKey, job: Callable[[Transaction, SoulStanding], None]) -> bool:
+        """Commit ``job``; return False if ``agent`` has no valid soul. Raises Refused: the store refuses commits."""
+        try:
+            await self.souls.change(agent, job)
+        except (Refused, BadDefinition) as why:
+            if not isinstance(why, BadDefinition) and why.code != "unknown_agent":
+                raise
+            logger.warning("guard.no_soul %s: %s", agent, why)
+            return False
+        return True
+
+    async def _observed(self, job: GuardJob) -> bool:
+        """Store the suggestions of a question about an agent's work; return False if it has no valid soul."""
+        evidence = memory.evidence_of(job)
+        (agent,) = evidence.agents.values()
+        work = self.log.reader.now(memory.work_shown, encode_json(tuple(evidence.classes)).decode())
+        known = [one.value for one in await self.log.reader.read(SOUL.of_owner, agent)]
+        text_of = soul_text if self.souls.evolution(job.space) == "auto" else None
+
+        def store(tx: Transaction, standing: SoulStanding) -> None:
+            if end_job(tx, job):
+                found = observed(job.text, work, standing.traits, known)
+                souls.observe(tx, agent, standing, found, job.instruction, text_of)
+
+        return await self._change_soul(agent, store)
 
     async def _settle(self, job: GuardJob) -> None:
         found: tuple[Extracted, ...] = ()
+        if job.state == "done" and job.purpose == "observe" and await self._observed(job):
+            return
         if job.state == "done" and job.purpose == "extract":
             evidence = memory.evidence_of(job)
             known: dict[AgentKey, tuple[str, ...]] = {}
             for key in evidence.agents.values():
-                files = await trio.to_thread.run_sync(self._memory, key, self.log.reader.now(agents.row, key))
+                row = self.log.reader.now(agents.row, key)
+                files = await trio.to_thread.run_sync(memory_of, self.contexts, key, row)
                 texts = (one.entry.value for one in files.kept)
                 known[key] = (*texts, *await self.log.reader.read(memory.proposed, key))
             found = await trio.to_thread.run_sync(extracted, job.text, evidence, known)  # slow if much is known
-        await self.log.writer.commit(settle, job, found)
+        elif job.purpose == "extract":
+            self.paused[job.space] = trio.current_time() + PAUSE_SECONDS
+        await self.log.writer.commit(settle, job, found, self.settings(job.space))
         if (over := self._over.get(job.id)) is not None:
             over.set()
 
@@ -150,12 +244,6 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
         finally:
             self._over.pop(number, None)
 
-    def _memory(self, key: AgentKey, record: AgentRecord | None) -> Memory:
-        try:
-            return self.contexts.memory(self.contexts.place(key, record))
-        except (Refused, BadDefinition):
-            return Memory((), ())
-
     async def report(self, key: AgentKey) -> TrayReport:
         """Return the tray of the agent with ``key``. Raises Refused (unknown_agent)."""
         self._check(key)
@@ -178,146 +266,23 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
     def _keep(self, place: ContextPlace, one: TrayRow) -> None:
         source = Source(messages=one.messages, class_=one.trust, by=BY)
 
-        def change(memory: Memory) -> list[tuple[None, Entry]]:
+        def change(memory: Memory) -> list[tuple[StoredEntry, Entry]]:
             name, number = one.key, 1
             while (there := memory.find(name)) is not None:
                 if there.entry.value == one.value:
                     return []
                 number += 1
                 name = f"{one.key[:120]}-{number}"  # keep the existing entry of that key
-            return [(None, Entry(name, one.value, source=source, at=one.at))]
+            file = KIND_FILES[one.kind]
+            full = sum(each.file.startswith(file) for each in memory.kept) // FILE_ENTRIES
+            new = Entry(name, one.value, source=source, at=one.at)
+            # An old entry without a place in the file puts the new one into that file.
+            return [(StoredEntry(new, f"{file}-{full + 1}{SUFFIX}" if full else f"{file}{SUFFIX}"), new)]
 
         self.contexts.change_memory(place, change)
 
     def _check(self, key: AgentKey) -> None:
         record = self.log.reader.now(agents.row, key)
         if record is None or record.origin == "inline":
-            raise Refused(
-                "unknown_agent", f"agent {key[:60]!r} not found, or without a memory", "list agents: awk agent list"
-            )
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-class Souls(msgspec.Struct, eq=False, kw_only=True):
-    """Souls of a project's agents."""
-
-    catalog: Catalog
-    contexts: PersonalContexts
-    reader: Reader
-    writer: Writer
-    _lock: trio.Lock = msgspec.field(default_factory=trio.Lock)
-
-    async def report(self, key: AgentKey, space: str) -> SoulReport:
-        """Return an agent's soul and how ``space`` decides on it. Raises Refused, BadDefinition."""
-        async with self._lock:
-            definition, standing = await self._standing(key)
-        newest = self.reader.now(souls.newest, key)
-        return SoulReport(
-            agent=key,
-            soul=dict(standing.traits),
-            managed=None if standing.body is None or self._record(key).origin != "file" else soul_path(definition),
-            version=0 if newest is None else newest.version,
-            edited=newest is not None
-            and newest.body != (standing.baseline if standing.body is None else standing.body),
-            evolution=self.evolution(space),
-            proposals=await self.reader.read(SOUL.of_owner, key),
-            versions=await self.reader.read(souls.versions, key),
-        )
-
-    def evolution(self, space: str) -> SoulEvolution:
-        """Return how suggestions in ``space`` are decided."""
-        return settings_of(space, self.catalog, self.reader).soul_evolution
-
-    async def suggest(
-        self, identity: Identity, author: Author, trait: str, value: str, observation: str
-    ) -> SoulProposal:
-        """Store an agent's suggestion for its own soul; apply it if ``soul_evolution`` is ``auto``. Raises Refused."""
-        mode = self.evolution(identity.space)
-        if mode == "disabled":
-            raise Refused(
-                "forbidden", "soul changes are disabled (guard.soul_evolution)", "continue without the change"
-            )
-        said = Suggestion(trait or DEFAULT_TRAIT, value or observation, observation)
-        return await self._change(identity.agent, souls.suggest, said, author, soul_text, at_once=mode == "auto")
-
-    async def approve(self, key: AgentKey, name: str, reason: str) -> SoulProposal:
-        """Approve a suggestion as a person, creating a version. Raises Refused."""
-
-        def job(tx: Transaction, standing: SoulStanding) -> SoulProposal:
-            return souls.approve(tx, key, standing, name, reason, soul_text)
-
-        return await self._change(key, job)
-
-    async def reject(self, key: AgentKey, name: str, reason: str) -> SoulProposal:
-        """Reject a suggestion as a person. Raises Refused."""
-        self._record(key)
-        return await self.writer.commit(souls.reject, key, name, reason)
-
-    async def roll_back(self, key: AgentKey, version: int, reason: str) -> int:
-        """Restore the soul of ``version`` as a person, and return the new version. Raises Refused."""
-
-        def job(tx: Transaction, standing: SoulStanding) -> int:
-            return souls.roll_back(tx, key, standing, version, reason)
-
-        return await self._change(key, job)
-
-    async def _change(
-        self,
-        key: AgentKey,
-        job: Callable[Concatenate[Transaction, SoulStanding, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        async with self._lock:
-            _, standing = await self._standing(key)
-            made = await self.writer.commit(job, standing, *args, **kwargs)
-            await self._write(key)
-            return made
-
-    def _record(self, key: AgentKey) -> AgentRecord:
-        record = self.reader.now(agents.row, key)
-        if record is None or record.origin == "inline":
-            text = f"agent {key[:60]!r} not found, or without a soul"
+            text = f"agent {key[:60]!r} not found, or without a memory"
             raise Refused("unknown_agent", text, "list agents: awk agent list")
-        return record
-
-    async def _standing(self, key: AgentKey) -> tuple[AgentDefinition, SoulStanding]:
-        await self._write(key)
-        record = self._record(key)
-        definition = definition_of(key, record, self.catalog)
-        baseline = soul_text(definition.soul)
-        newest = self.reader.now(souls.newest, key)
-        if newest is not None and (not newest.written or record.origin != "file"):
-            traits = traits_of(newest.body.encode(), soul_path(definition))
-            return definition, SoulStanding(baseline, newest.body, traits)
-        file = await trio.to_thread.run_sync(read_soul, self.catalog.root, definition)
-        if file is None:
-            return definition, SoulStanding(baseline, None, definition.soul)
-        return definition, SoulStanding(baseline, file.body, file.traits)
-
-    async def _write(self, key: AgentKey) -> None:
-        """Write new versions of a soul to ``soul.yaml``; the next change retries after a failure.
-
-        An agent without a file gets ``soul.yaml`` together with its file. Edits of ``soul.yaml`` by
-        people are stored as a version first.
-        """
-        record = self._record(key)
-        if record.origin != "file" or self.reader.now(souls.unwritten, key) is None:
-            return
-        try:
-            place = self.contexts.place(key, record)
-            while (wanted := self.reader.now(souls.unwritten, key)) is not None:
-                edited = await trio.to_thread.run_sync(self.contexts.write_soul, place, *wanted)
-                if edited is None:
-                    break
-                traits_of(
-                    edited.encode(), f"{place.shown}/{SOUL_FILE}"
-                )  # an incomplete edit raises BadDefinition, which retries later
-                await self.writer.commit(souls.keep_edit, key, edited)
-        except (Refused, BadDefinition) as error:
-            logger.warning("soul.unwritten %s: %s", key, error)
-            return
-        await self.writer.commit(souls.mark_written, key)

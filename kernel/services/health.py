@@ -3,6 +3,7 @@
 import faulthandler
 import logging
 import socket
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.policy.metrics import Durations
+from kernel.policy.metrics import BOUNDS_SECONDS, Durations
 
 logger = logging.getLogger(__name__)
 
@@ -147,7 +148,8 @@ class LoopTicks(trio.abc.Instrument):
     def before_io_wait(self, timeout: float) -> None:
         """Record the end of a turn."""
         took = self._now() - self._began
-        self.turns.add(took)
+        self.turns.counts[bisect_left(BOUNDS_SECONDS, took)] += 1  # as ``add``, without a call in each turn
+        self.turns.total_seconds += took
         if took > LAG_SECONDS:
             logger.warning("kernel.loop_lag one turn of the event loop took %.1f s; everything else waited", took)
 

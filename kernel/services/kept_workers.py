@@ -68,8 +68,7 @@ class WorkerProcess:
 class IdleWorker(msgspec.Struct, eq=False):
     """Idle worker that waits for more work of its agent.
 
-    The code that removes it from ``KeptWorkers.waiting`` owns it. ``of``: maximum attempts of the
-    worker.
+    The code that removes it from ``KeptWorkers.waiting`` owns it. ``of``: maximum attempts of the worker.
     """
 
     worker: WorkerProcess

@@ -65,9 +65,8 @@ class MirrorFiles(msgspec.Struct, eq=False):
     def append(self, target: MirrorTarget, messages: Iterable[Message], *, begin: bool = False) -> tuple[str, ...]:
         """Append the ordered ``messages`` that the files lack. Raises OSError, perhaps half-way.
 
-        Return the parts (days of an agent, files of a workspace) whose files are missing or
-        truncated; then nothing is written. ``begin`` skips this test, because ``messages`` are the
-        first.
+        Return the parts (days of an agent, files of a workspace) whose files are missing or truncated; then nothing is
+        written. ``begin`` skips this test, because ``messages`` are the first.
         """
         files: dict[tuple[str, str], list[Message]] = {}
         parts_of: dict[str, None] = {}

@@ -45,8 +45,7 @@ async def engine_transport(
 ) -> AsyncGenerator[Transport]:
     """Run the engine's command during the block. Raises CommandMissing, SpawnTransient.
 
-    What the command creates (a pod) gets a unique name, because the previous pod may still be
-    terminating.
+    What the command creates (a pod) gets a unique name, because the previous pod may still be terminating.
     """
     fresh = f"awk-{name.replace('_', '-')}-{secrets.token_hex(3)}"
     argv = command_line(settings, far, fresh)

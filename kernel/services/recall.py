@@ -1,9 +1,8 @@
 """Recall: maintains the index of agents' histories, and answers searches and reads.
 
-The index follows the log after its commits, in threads, at most a tenth of the time; a query
-updates it first, so that new messages are found. Other services never wait for the index. A lost or
-broken index file is reported and rebuilt from the log. If its disk is full, the index falls behind,
-reports that, and catches up later.
+The index follows the log after its commits, in threads, at most a tenth of the time; a query updates it first, so that
+new messages are found. Other services never wait for the index. A lost or broken index file is reported and rebuilt
+from the log. If its disk is full, the index falls behind, reports that, and catches up later.
 """
 
 import logging

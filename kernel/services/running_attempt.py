@@ -1,9 +1,8 @@
 """A running attempt: prepare, spawn, converse, wait for the exit of its process tree, and complete.
 
-The code is deliberately linear and decides nothing: commits and budgets determine the answer to an
-entry, the retry policy determines what follows a failure, and each commit checks whether the
-attempt may still write. The outcome is written after all processes have exited, so that the agent's
-next attempt never meets them.
+The code is deliberately linear and decides nothing: commits and budgets determine the answer to an entry, the retry
+policy determines what follows a failure, and each commit checks whether the attempt may still write. The outcome is
+written after all processes have exited, so that the agent's next attempt never meets them.
 """
 
 import contextlib
@@ -34,6 +33,7 @@ from kernel.services.start_frame import CannotStart, StartFrame
 from kernel.services.work_places import WorkPlace
 from kernel.services.worker_link import (
     DeltaBatch,
+    Elapsed,
     PathWarnings,
     PausableDeadline,
     SessionPause,
@@ -110,6 +110,11 @@ class RunningAttempt(msgspec.Struct, eq=False):
         return source.doing if source is not None else STARTING if self._starts else ""
 
     @property
+    def elapsed(self) -> Elapsed | None:
+        """Return its times; None while no worker is connected."""
+        return None if self._talk is None or self._talk.session is None else self._talk.session.elapsed()
+
+    @property
     def completing(self) -> bool:
         """Return whether the outcome is being written, so that the attempt can no longer be stopped."""
         return self._ends or (self._talk is not None and self._talk.reply is not None)
@@ -151,8 +156,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
     def export(self, *, standing: bool = True) -> HandedAttempt:
         """Return the state for the next kernel process; no side effects. Raises CannotHandOver.
 
-        With ``standing`` False, the conversation need not be paused, and the state is only a
-        sample.
+        With ``standing`` False, the conversation need not be paused, and the state is only a sample.
         """
         talk = self._talk
         if talk is None or talk.session is None or (standing and not self.pause.stands) or not self.talks:

@@ -9,8 +9,7 @@ that may take arbitrarily long.
 
 Retention runs soon after the start, then daily, in small commits. It deletes the journals, effects, prompts and events
 of work that ended before the project's ``retention``, all data of runs, unused CLI homes, and feedback of that age;
-answers to requests after a day; and crashes that no longer count. It searches in a thread, beside the writer. Spaces
-of workflows with ``provider: memory`` are cleared a minute after their end.
+answers to requests after a day; and crashes that no longer count. It searches in a thread, beside the writer.
 """
 
 import logging
@@ -83,6 +82,7 @@ async def check_in_subprocess(schema: bytes, text: str) -> str | None:
 
 
 LONGEST_NAP_SECONDS: Final = 60.0
+MEMORY_SPACE_KEPT_MS: Final = 60_000
 REFUSED_PAUSE_SECONDS: Final = 1.0
 """Retry delay if the store refused the end of a run."""
 
@@ -109,7 +109,7 @@ class Runs(msgspec.Struct, eq=False, kw_only=True):
 
     async def run_once(self) -> float:
         """End all completed runs, and return the seconds until the next check without an event."""
-        nap = await self._hold_overdue()
+        nap = min(await self._hold_overdue(), await self._clear_ended())
         for progress in self.log.reader.now(workflows.running_runs, self.log.now_ms()):
             over = run_completion(progress, self.log.now_ms())
             if not isinstance(over, RunCompletion):
@@ -142,8 +142,17 @@ class Runs(msgspec.Struct, eq=False, kw_only=True):
                 nap = REFUSED_PAUSE_SECONDS
         return nap
 
+    async def _clear_ended(self) -> float:
+        """Clear workflows with ``provider: memory`` a minute after their end. Return the seconds until the next."""
+        for space, ended_ms in self.log.reader.now(retention.ended):
+            left_ms = ended_ms + MEMORY_SPACE_KEPT_MS - self.log.now_ms()
+            if left_ms > 0:
+                return left_ms / 1000
+            await self._commits(clear, space)
+        return LONGEST_NAP_SECONDS
+
     async def _commits(
-        self, job: Callable[Concatenate[Transaction, P], bool], *args: P.args, **kwargs: P.kwargs
+        self, job: Callable[Concatenate[Transaction, P], object], *args: P.args, **kwargs: P.kwargs
     ) -> bool:
         try:
             await self.log.writer.commit(job, *args, **kwargs)
@@ -163,12 +172,6 @@ LOOK_SECONDS: Final = 1800.0
 CRASHES_KEPT_MS: Final = 3600 * 1000
 BLOB_PASSES: Final = 2
 """The first pass deletes a prompt, the second the system text that only the prompt used."""
-MEMORY_SPACE_KEPT_MS: Final = 60_000
-RETRY_SECONDS: Final = 60.0
-LAST_SECONDS: Final = 5.0
-"""Time to clear the remaining memory spaces when the kernel ends."""
-WAKING: Final = frozenset({"workflow.stopped"})
-"""Events after which a memory space may have to be cleared."""
 
 
 class Retention(msgspec.Struct, eq=False, kw_only=True):
@@ -260,37 +263,3 @@ class Retention(msgspec.Struct, eq=False, kw_only=True):
         while left:
             left = left[await commit_with_retry(self.log.writer, job, left[:ROWS], before_ms) :]
         return len(items)
-
-
-class MemorySpaceCleanup(msgspec.Struct, eq=False, kw_only=True):
-    """Clears the messages of workflows with ``provider: memory``, a minute after their end, in one task.
-
-    The minute is for clients that read the report of a run. Remaining spaces are cleared when the kernel ends, or at
-    the next start after a crash.
-    """
-
-    log: StoreLog
-    wake: Wake
-
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Clear spaces until cancelled. Raises StorageFailed."""
-        await self.run_once(0)
-        try:
-            await reconcile(self.wake, self.run_once, task_status)
-        finally:
-            with trio.move_on_after(LAST_SECONDS, shield=True):
-                await self.run_once(0)
-
-    async def run_once(self, kept_ms: int = MEMORY_SPACE_KEPT_MS) -> float:
-        """Clear spaces that ended at least ``kept_ms`` ago, and return the seconds until the next one."""
-        nap = float("inf")
-        for space, ended_ms in self.log.reader.now(retention.ended):
-            left_ms = ended_ms + kept_ms - self.log.now_ms()
-            if left_ms > 0:
-                return min(nap, left_ms / 1000)
-            try:
-                await self.log.writer.commit(clear, space)
-            except Refused as refused:
-                logger.warning("passing.refused %s: %s", space, refused.text)
-                nap = RETRY_SECONDS
-        return nap

@@ -241,7 +241,9 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
         known: Known,
     ) -> StartFrame:
         resolved = resolve(definition, project, self.files.environ)
-        assemble = partial(instruction_prompt, leased, definition, self.files.catalog, self.reader, own.rules, known)
+        assemble = partial(
+            instruction_prompt, leased, definition, self.files.catalog, self.reader, own.rules, known, project
+        )
         opened = first_prompt(leased, definition.backend, resolved, self.reader, assemble)
         prompt = opened.prompt
         # The built-in loop has a tool for skills; other programs read the files, so the prompt names their paths.

@@ -99,8 +99,7 @@ SHORTEST_LOOK_SECONDS: Final = 0.2
 class IdleExit(msgspec.Struct, eq=False):
     """Stops a kernel that had no work for ``idle_exit`` seconds.
 
-    ``requests`` returns the number of open and of answered requests. ``now`` is a monotonic clock,
-    in seconds.
+    ``requests`` returns the number of open and of answered requests. ``now`` is a monotonic clock, in seconds.
     """
 
     reader: Reader

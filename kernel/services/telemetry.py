@@ -1,9 +1,8 @@
 """Telemetry: spans for an OpenTelemetry collector, exported after their commit; event counts.
 
-``Traces`` only has a cursor into the event log, so an unreachable collector uses no memory, and a
-new kernel continues where the last one stopped. If a crash loses the cursor of exported spans, they
-are exported again with the same ids, which are derived from the objects. ``EventCounters`` counts
-new events on request, and stores its counts periodically.
+``Traces`` only has a cursor into the event log, so an unreachable collector uses no memory, and a new kernel continues
+where the last one stopped. If a crash loses the cursor of exported spans, they are exported again with the same ids,
+which are derived from the objects. ``EventCounters`` counts new events on request, and stores its counts periodically.
 """
 
 import logging

@@ -73,9 +73,9 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
 
     def follows(self, leased: Leased) -> bool:
         """Return whether the tree of ``leased`` has to move to a colleague's commit before the instruction starts."""
-        tree = self.reader.now(worktrees.of, leased.run, leased.agent)
-        begins = leased.entries == 0 and leased.continues is None
-        return begins and tree is not None and bool(tree.follows) and tree.state == "made"
+        begins = leased.run is not None and leased.entries == 0 and leased.continues is None
+        tree = self.reader.now(worktrees.of, leased.run, leased.agent) if begins else None
+        return tree is not None and bool(tree.follows) and tree.state == "made"
 
     async def follow(self, leased: Leased) -> None:
         """Move the tree to the last commit of the colleague it follows, or note why not. Raises SpawnTransient."""
@@ -97,10 +97,9 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
     async def finish(self, leased: Leased, *, everything: bool = False) -> None:
         """Commit the changes in the agent's tree if its workflow requires that. Log failures.
 
-        ``everything``: commit regardless of the workflow, because the agent moves to another
-        machine.
+        ``everything``: commit regardless of the workflow, because the agent moves to another machine.
         """
-        tree = self.reader.now(worktrees.of, leased.run, leased.agent)
+        tree = None if leased.run is None else self.reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None or tree.state != "made":
             return
         message = f"{leased.name}: work of {leased.instruction} ({run_id(tree.run)})"

@@ -34,6 +34,7 @@ from kernel.services.handover import (
     interpreter_at,
 )
 from kernel.store.transitions.recovery import upgrade_failed, upgraded
+from kernel.store.workflows import memory_spaces
 from kernel.store.writer import Writer
 from protocol.api.kernel import UpgradeReport, UpgradeState
 from protocol.errors import Refused
@@ -149,6 +150,8 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
         self._step("waiting")
         self.dispatcher.hold_back()
         try:
+            if await self.writer.commit(lambda tx: memory_spaces(tx.conn, "stopped")):
+                raise NotNow("a workflow with provider: memory is running: wait for its end, or stop it")
             await self._settle()
             await self._bring_to_a_stop()
         except BaseException:

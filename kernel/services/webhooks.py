@@ -1,9 +1,8 @@
 """Outgoing webhooks: deliver events to the user's servers after their commit.
 
-Each webhook has a cursor into the event log, so events need no extra writes, and a new kernel
-continues where the last one stopped. Failed deliveries are stored beside the cursor and retried
-without delaying others. An event may arrive late or twice (with the same id); it is given up only
-when its last retry has failed or retention has deleted it.
+Each webhook has a cursor into the event log, so events need no extra writes, and a new kernel continues where the last
+one stopped. Failed deliveries are stored beside the cursor and retried without delaying others. An event may arrive
+late or twice (with the same id); it is given up only when its last retry has failed or retention has deleted it.
 """
 
 import logging
@@ -17,7 +16,7 @@ import trio
 
 from kernel.agents.sections import EVERY, host_of, outgoing_unit, signing_key
 from kernel.agents.trust import TrustedFiles
-from kernel.policy.webhooks import DeliveryVerdict, is_public, payload, signature_of, verdict_of
+from kernel.policy.webhooks import DeliveryVerdict, is_public, payload, rest_seconds, signature_of, verdict_of
 from kernel.services.signed_post import Post, PostRequest, Unreached, post
 from kernel.store import feed, webhooks
 from kernel.store.feed import EVERYTHING, EventFilter, Wake
@@ -92,24 +91,31 @@ class Webhooks(msgspec.Struct, eq=False, kw_only=True):
                 self.wake.set()
 
     async def usable(self) -> dict[str, tuple[OutgoingHook, bytes]]:
-        """Return the trusted webhooks with their signing keys, by digest; the store has a cursor for each."""
+        """Return the trusted webhooks with their signing keys, by digest.
+
+        The store has a cursor for each trusted webhook, also without a key, so that its deliveries wait for the key.
+        """
         found: dict[str, tuple[OutgoingHook, bytes]] = {}
+        trusted: set[str] = set()
         for hook in self.files.catalog.kept_project().webhooks:
             wanted = outgoing_unit(hook)
-            key = self.files.trust.fault(wanted) or signing_key(hook.secret, self.files.environ)
+            fault = self.files.trust.fault(wanted)
+            key = fault or signing_key(hook.secret, self.files.environ)
+            if fault is None:
+                trusted.add(wanted.digest)
             if isinstance(key, str):
                 self._warn_once(hook.url, key)
             else:
                 found[wanted.digest] = (hook, key)
-        if self.log.reader.now(webhooks.known) != found.keys():
-            await self.log.writer.commit(webhooks.keep, tuple(found))
+        if self.log.reader.now(webhooks.known) != frozenset(trusted):
+            await self.log.writer.commit(webhooks.keep, tuple(trusted))
         return found
 
     def _rest_seconds(self, hooks: Mapping[str, object]) -> float:
         now_ms = self.log.now_ms()
-        standings = (self.log.reader.now(webhooks.standing, digest, now_ms) for digest in hooks.keys() - self._busy)
-        due = [one.next_ms for one in standings if one is not None and one.next_ms is not None and not one.disabled]
-        return min(LOOK_SECONDS, max(0.0, (min(due) - now_ms) / 1000)) if due else LOOK_SECONDS
+        found = ((digest, self.log.reader.now(webhooks.standing, digest, now_ms)) for digest in hooks)
+        retries = {digest: one.next_ms for digest, one in found if one is not None and not one.disabled}
+        return min(LOOK_SECONDS, rest_seconds(retries, self._busy, now_ms))
 
     async def turn(self, digest: str, hook: OutgoingHook, key: bytes) -> bool:
         """Deliver a batch of retries, then a batch of new events; return whether there may be more."""

@@ -12,13 +12,14 @@ import re
 import signal
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Final
 
 import msgspec
 import trio
 
 from kernel.procs.handle import Handle
+from kernel.procs.spec import Pipe
 from protocol.ipc import COUNTS, Delta, Entry, KernelFrame, Pong, Progress, Ready, Result, WorkerFrame
 from protocol.ndjson import FrameReader, Noise, encode
 
@@ -131,6 +132,18 @@ class HandedSession(msgspec.Struct, frozen=True, kw_only=True):
     log_lines: int = 0
     noise_lines: int = 0
     noise_in_a_row: int = 0
+    age_seconds: float = 0.0
+    step_seconds: float = 0.0
+
+
+class Elapsed(msgspec.Struct, frozen=True, kw_only=True):
+    """Age of an attempt and of its step, and the time since its last output that was no wait for a person."""
+
+    age_s: float
+    step_age_s: float
+    silent_s: float
+    is_quiet: bool
+    """The attempt is silent for longer than ``timeouts.quiet``."""
 
 
 WRITE_DEADLINE_SECONDS: Final = 30.0
@@ -162,26 +175,30 @@ class WorkerLink(msgspec.Struct, eq=False):
 
     async def send(self, frame: KernelFrame) -> None:
         """Write one frame. Raises WorkerNotReading. A cancellation may leave half a frame: stop the worker."""
+        stream, data = self.handle.stdin, memoryview(encode(frame))
         try:
+            if isinstance(stream, Pipe) and not self._sending.locked() and not (data := stream.send_nowait(data)):
+                return  # the usual case, without a turn of the event loop
             with trio.move_on_after(WRITE_DEADLINE_SECONDS):
-                # Frames are sent one at a time. Without contention the lock is taken without a turn of the event loop.
-                data = encode(frame)
-                try:
-                    self._sending.acquire_nowait()
-                except trio.WouldBlock:
-                    await self._sending.acquire()
-                try:
-                    await self.handle.stdin.send_all(data)
-                finally:
-                    self._sending.release()
+                async with self._sending:  # frames are sent one at a time
+                    await stream.send_all(data)
                 return
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise WorkerNotReading(f"worker does not read its input ({type(error).__name__})") from error
         raise WorkerNotReading(f"worker did not read its input for {WRITE_DEADLINE_SECONDS:g} s")
 
     def at_hand(self) -> WorkerFrame | Noise | None:
-        """Return the next received frame or noise, if any, without waiting."""
+        """Return the next available frame or noise, if any, without waiting."""
+        stream = self.handle.stdout
+        if not self._arrived and isinstance(stream, Pipe):
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # reported by ``receive``
+                self._take(stream.receive_nowait() or b"")
         return self._arrived.popleft() if self._arrived else None
+
+    def _take(self, chunk: bytes) -> None:
+        if chunk:
+            with self.working():
+                self._arrived.extend(self._reader.feed(chunk))
 
     @property
     def waits(self) -> bool:
@@ -207,8 +224,7 @@ class WorkerLink(msgspec.Struct, eq=False):
                     return None
                 (last,) = self._reader.another().feed(rest + b"\n")
                 return Noise("ended within a line", last.text) if isinstance(last, Noise) else last
-            with self.working():
-                self._arrived.extend(self._reader.feed(bytes(chunk)))
+            self._take(bytes(chunk))
             if not self._arrived and not self._reader.pending:
                 await trio.sleep(DROPPED_PAUSE_SECONDS)
         return self._arrived.popleft()
@@ -224,8 +240,7 @@ class WorkerLink(msgspec.Struct, eq=False):
     async def ready_again(self) -> bool:
         """Return whether a worker that sent its result now sends ``ready`` and nothing more.
 
-        The ``ready`` remains for the next session; late pongs are skipped. Cancellation loses
-        nothing.
+        The ``ready`` remains for the next session; late pongs are skipped. Cancellation loses nothing.
         """
         while (frame := await self.receive()) is not None:
             if not isinstance(frame, Pong):
@@ -312,6 +327,8 @@ class DeltaBatch(msgspec.Struct, eq=False):
 
     def flush(self) -> None:
         """Publish the batch; called before each durable event and at the conversation's end."""
+        if not self._texts and not self._dropped and self._doing is None:
+            return
         lagged: LiveData = {"lagged": self._dropped} if self._dropped else {}
         if self._texts or lagged:
             self.publish("delta", {"text": "".join(self._texts), **lagged})

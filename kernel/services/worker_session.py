@@ -23,7 +23,7 @@ import msgspec
 import trio
 
 from kernel.services.completion import AttemptOutcome, of_error
-from kernel.services.worker_link import HandedSession, PausableDeadline, SessionPause, WorkerLink
+from kernel.services.worker_link import Elapsed, HandedSession, PausableDeadline, SessionPause, WorkerLink
 from protocol.agent import Timeouts
 from protocol.errors import Cause
 from protocol.ipc import (
@@ -198,9 +198,13 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
     _log_lines: int = 0
     _noise_lines: int = 0
     _noise_in_a_row: int = 0
+    _began_at: float = 0.0
+    _step_at: float = 0.0
 
     def __post_init__(self) -> None:
-        resumed = self.resumed
+        resumed, now = self.resumed, trio.current_time()
+        self._began_at, self._step_at = now - resumed.age_seconds, now - resumed.step_seconds
+        self._progress_at = now
         self._ready, self._tool_runs, self._doing = resumed.ready, resumed.tool_runs, resumed.doing
         self._log_lines, self._noise_lines, self._noise_in_a_row = (
             resumed.log_lines,
@@ -208,8 +212,20 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
             resumed.noise_in_a_row,
         )
 
+    def elapsed(self) -> Elapsed:
+        """Return the age of the conversation and of its step, and the time since the last output."""
+        now = trio.current_time()
+        silent_s = max(now - max(self._progress_at, self.deadline.excused_at()), 0.0)
+        return Elapsed(
+            age_s=now - self._began_at,
+            step_age_s=now - self._step_at,
+            silent_s=silent_s,
+            is_quiet=silent_s >= self.timeouts.quiet,
+        )
+
     def export(self) -> HandedSession:
         """Return the state for the next kernel process; only valid while paused."""
+        elapsed = self.elapsed()
         return HandedSession(
             ready=self._ready,
             left_seconds=self.deadline.left_seconds,
@@ -219,6 +235,8 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
             log_lines=self._log_lines,
             noise_lines=self._noise_lines,
             noise_in_a_row=self._noise_in_a_row,
+            age_seconds=elapsed.age_s,
+            step_seconds=elapsed.step_age_s,
         )
 
     async def run(self) -> AttemptOutcome | None:
@@ -232,7 +250,6 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
         return ending
 
     async def _talk(self) -> AttemptOutcome | None:
-        self._progress_at = trio.current_time()
         if self._ready:
             self.heartbeat.begin(self._progress_at, self.resumed.pings)
         while True:
@@ -262,8 +279,9 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
             if ending is not None:
                 return ending
             if frame is not None:
-                self._forgive(trio.current_time() - now)
-                await self._pace()
+                then = trio.current_time()
+                self._forgive(then - now)
+                await self._pace(then)
 
     async def _stand_still(self) -> None:
         began = trio.current_time()
@@ -284,21 +302,23 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
             self._noise_in_a_row = 0
         if isinstance(frame, Ready | Entry | Delta | Progress):
             self._progress_at = now
+            if isinstance(frame, Ready | Entry):
+                self._step_at = now
             self._tool_runs = isinstance(frame, Progress) and frame.tool
             self._doing = frame.what if isinstance(frame, Progress) else ""
 
     async def _on_frame(self, frame: WorkerFrame | Noise) -> AttemptOutcome | None:
         match frame:
+            case Entry():  # the frequent ones first
+                return await self._on_entry(frame)
+            case Delta() | Progress():
+                self.handlers.on_live(frame)
+            case Ready():
+                return await self._on_ready(frame)
             case Result():
                 return await self.handlers.on_result(frame)
             case Error():
                 return of_error(frame)
-            case Ready():
-                return await self._on_ready(frame)
-            case Entry():
-                return await self._on_entry(frame)
-            case Delta() | Progress():
-                self.handlers.on_live(frame)
             case Log():
                 self._log_lines += 1
                 if self._log_lines == LOG_LINES:
@@ -387,8 +407,7 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
         self._progress_at += seconds
         self.heartbeat.forgive(seconds)
 
-    async def _pace(self) -> None:
-        now = trio.current_time()
+    async def _pace(self, now: float) -> None:
         if now >= self._pace_from + PACE_SECONDS:
             self._pace_from, self._paced_frames = now, 0
         self._paced_frames += 1

@@ -1,9 +1,8 @@
 """Working directory of an attempt: its path, sandbox, private directory, and the home of its CLI.
 
-Paths are determined from rows and files while the start frame is built, and created and tested before a process
-starts. A worker itself is not confined, because it holds the key; its child processes are, and its file tools are
-limited to its directory. The home of a CLI is created on first use, and is never a directory of the user or the
-project.
+Paths are determined from rows and files while the start frame is built, and created and tested before a process starts.
+A worker itself is not confined, because it holds the key; its child processes are, and its file tools are limited to
+its directory. The home of a CLI is created on first use, and is never a directory of the user or the project.
 
 Placeholders are empty files and directories in a project while confined agents work there. A missing path cannot be
 mounted read-only, and an agent could create a file that the user's programs execute. Only placeholders of the kernel

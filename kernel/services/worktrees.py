@@ -232,7 +232,7 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
             self._measure_soon(
                 tuple((place_of(tree.space), tree.name) for tree in trees if tree.state == "made"), nursery
             )
-            with self.feed.subscribe(wanted=self._is_of_a_tree) as events:
+            with self.feed.subscribe(types=("instruction.step",), wanted=self._is_of_a_tree) as events:
                 while True:
                     touched = self._touched(await anext(events))
                     with trio.move_on_after(PAUSE_SECONDS):
@@ -269,7 +269,7 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
         return frozenset({(event.space, event.agent), (event.space, SHARED)} & self._stats.keys())
 
     def _is_of_a_tree(self, event: Event) -> bool:
-        return event.type == "instruction.step" and bool(self._touched(event))
+        return bool(self._touched(event))
 
     async def _run_steps(self, what: str, steps: tuple[WorktreeStep, ...], setup: WorktreeSetup) -> None:
         box = self.box(setup.tree) if steps else None

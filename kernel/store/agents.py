@@ -11,7 +11,7 @@ from typing import Final, Literal, cast
 import apsw
 import msgspec
 
-from kernel.policy.agent_status import AgentState, AgentWork, agent_status
+from kernel.policy.agent_status import AgentState, AgentWork, DerivedStatus, agent_status
 from kernel.policy.retry import AT_ONCE, Backoff, CrashRecord, after_crash
 from kernel.rule.draft import Origin
 from kernel.store import circuit_breakers, rows, task_views, waits
@@ -93,11 +93,12 @@ def workspaces(conn: apsw.Connection, key: AgentKey) -> tuple[str, ...]:
 
 
 class AgentProcess(msgspec.Struct, frozen=True):
-    """Row of the process table (``shown``), and the ids of the agent's live attempt."""
+    """Row of the process table (``shown``), the status it shows, and the ids of the agent's live attempt."""
 
     key: AgentKey
     instruction: InstructionId | None
     epoch: int | None
+    status: DerivedStatus
     shown: PsRow
 
 
@@ -236,6 +237,7 @@ def _process(row: _ProcessRow, now_ms: int) -> AgentProcess:
         key=row.key,
         instruction=None if row.number is None else instruction_id(row.number),
         epoch=row.epoch,
+        status=looks,
         shown=PsRow(
             name=row.name,
             space=None if row.space is None else place_of(row.space),
@@ -339,8 +341,7 @@ _placed: Final = msgspec.json.Decoder(_Placed)
 
 
 def not_stored(conn: apsw.Connection, specs: Iterable[AgentSpec], *, over: Collection[str]) -> list[AgentSpec]:
-    """Return the file-based ``specs`` that are new or have changed. Reads all agents: call in a
-    thread.
+    """Return the file-based ``specs`` that are new or have changed. Reads all agents: call in a thread.
 
     A spec replaces an ephemeral agent only if ``over`` contains the agent's key.
     """

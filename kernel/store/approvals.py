@@ -175,7 +175,7 @@ def put_request(tx: Transaction, asker: Held, epoch: int, call: GatedCall, expir
     rule = covering(known, call.input.decode())
     by = None if rule is None else rule_id(rule.number)
     workspace = workflows.workspace(tx.conn, asker.space)
-    stored = store_body(tx, call.input)
+    stored = store_body(tx, call.input, asker.number)
     values = {
         "instruction": asker.number,
         "epoch": epoch,
@@ -192,7 +192,7 @@ def put_request(tx: Transaction, asker: Held, epoch: int, call: GatedCall, expir
         "now": tx.now_ms,
         "expires": expires_ms,
         # The run stays open for the request only if a person watches it.
-        "waits": expires_ms if workspace is not None and workspace.options.attended else 0,
+        "waits": expires_ms if workspace is not None and workspace.watched else 0,
         "held": call.held,
         "decided": None if by is None else tx.now_ms,
         "by": by,

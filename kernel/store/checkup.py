@@ -41,9 +41,8 @@ class Outstanding(msgspec.Struct, frozen=True, kw_only=True):
 def kept_by(outstanding: Outstanding, *, requests: int, hooks: bool) -> str | None:
     """Return why the kernel must keep running, or None if it may exit.
 
-    ``requests`` counts active requests, including streams. ``hooks``: programs without a token may
-    call at any time. Permanently failed work and agents in error do not count: they wait only for a
-    person.
+    ``requests`` counts active requests, including streams. ``hooks``: programs without a token may call at any time.
+    Permanently failed work and agents in error do not count: they wait only for a person.
     """
     reasons = (
         (outstanding.work, "work that has not ended"),

@@ -17,10 +17,11 @@ import time
 from collections.abc import Callable
 from glob import escape, glob
 from pathlib import Path
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 import apsw
 
+from kernel.store.memory_texts import WriterConnection
 from kernel.store.schema import (
     CONVERTED,
     OPEN_SECONDS,
@@ -125,6 +126,7 @@ def check_integrity(connection: apsw.Connection) -> str | None:
 
 logger = logging.getLogger(__name__)
 
+C = TypeVar("C", bound=apsw.Connection)
 Connection = apsw.Connection
 """Connection for queries. Other modules use it in annotations and never import apsw."""
 
@@ -169,9 +171,9 @@ class Database:
         self._vfs = vfs
         # A unique address in SQLite's shared memory, so that readers see the writer's commits.
         self._uri = f"file:/agent-worker-{next(_numbers)}?vfs=memdb" if path == MEMORY else path
-        self._readers: list[apsw.Connection] = []
         self._patience_ms = int(patience_seconds * 1000)
-        self._writer = self._connect(_WRITE, _WRITER_PRAGMAS)
+        self._writer = self._connect(_WRITE, _WRITER_PRAGMAS, WriterConnection)
+        self._readers = self._writer.readers
         try:
             try:
                 found = check_integrity(self._writer)
@@ -195,14 +197,17 @@ class Database:
             self.close()
             raise
 
-    def writer(self) -> apsw.Connection:
+    def writer(self) -> WriterConnection:
         """Return the one connection that writes. Use it from one thread at a time."""
         return self._writer
 
     def reader(self) -> apsw.Connection:
         """Return a new connection that refuses to write."""
-        connection = self._connect(_READ, _READER_PRAGMAS)
+        connection = self._connect(_READ, _READER_PRAGMAS, apsw.Connection)
+        connection.create_scalar_function("shown", cast("Any", self._writer.shown), 1)
         self._readers.append(connection)
+        if self._writer.active:
+            connection.set_row_trace(self._writer.reveal)
         return connection
 
     def migrate(self) -> None:
@@ -284,9 +289,9 @@ class Database:
             connection.close()
         self._readers.clear()
 
-    def _connect(self, flags: int, pragmas: str) -> apsw.Connection:
+    def _connect(self, flags: int, pragmas: str, kind: type[C]) -> C:
         try:
-            connection = apsw.Connection(self._uri, flags=flags, vfs=self._vfs, statementcachesize=_STATEMENTS)
+            connection = kind(self._uri, flags=flags, vfs=self._vfs, statementcachesize=_STATEMENTS)
             connection.set_busy_timeout(self._patience_ms)
             # Plan each statement once, not again for each bound value: there are no statistics to use.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)

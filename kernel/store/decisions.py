@@ -33,6 +33,7 @@ INSERT INTO decisions (kind, number, owner, space, subject, content, reason, aut
 VALUES (?, ?, ?, ?4, ?, ?, ?, ?, ?9, ?, ?, coalesce((SELECT i.run FROM instructions AS i WHERE i.id = ?9),
   (SELECT s.run FROM subspaces AS s WHERE s.space = ?4), (SELECT max(w.id) FROM workflows AS w WHERE w.space = ?4)))
 """
+TAKE: Final = "UPDATE decisions SET vote = ? WHERE kind = ? AND number = ?"
 DECIDE: Final = """
 UPDATE decisions SET state = ?, decided_by = ?, decision_reason = ?, version = ?
 WHERE kind = ? AND number = ? AND state = 'open'
@@ -49,8 +50,7 @@ _MADE: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 class DecisionKind(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """Kind of decision. Clients receive rows as ``shape``; ``columns`` maps its fields to
-    expressions.
+    """Kind of decision. Clients receive rows as ``shape``; ``columns`` maps its fields to expressions.
 
     ``missing``, ``decided``: text and hint of the errors for an unknown and an already decided id.
     ``asks``: group of the commands with which a person decides, and the text of the need.
@@ -90,9 +90,7 @@ class DecisionKind(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         raise Refused("not_found", *(text.format(name=name[:40], owner=place_of(owner)) for text in self.missing))
 
     def is_open(self, one: T, wanted: str = "") -> bool:
-        """Return True if ``one`` is open, False if its state is ``wanted``. Otherwise raise Refused
-        (conflict).
-        """
+        """Return True if ``one`` is open, False if its state is ``wanted``. Otherwise raise Refused (conflict)."""
         if one.state not in ("open", wanted):
             raise Refused("conflict", self.decided[0].format(one=one), self.decided[1])
         return one.state == "open"
@@ -117,6 +115,10 @@ class DecisionKind(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         """Record ``state`` as the decision on ``id``. Do nothing if it is not open."""
         tx.write(DECIDE, (state, by, reason, version, self.name, number_of(id, self.letter)))
 
+    def take(self, tx: Transaction, id: str, vote: str) -> None:
+        """Record the ``vote`` that approved ``id``. The decision stays open until its file is written."""
+        tx.write(TAKE, (vote, self.name, number_of(id, self.letter)))
+
 
 DOCUMENT: Final = DecisionKind(
     name="document",
@@ -133,10 +135,18 @@ SOUL: Final = DecisionKind(
     name="soul",
     letter="p",
     shape=SoulProposal,
-    columns={"trait": "subject", "value": "content", "observation": "reason", "reason": "decision_reason"},
+    columns={
+        "trait": "subject",
+        "value": "content",
+        "observation": "reason",
+        "reason": "decision_reason",
+        "author": "coalesce(author, owner)",
+        "messages": "coalesce(detail ->> '$.messages', '[]')",
+        "risk": "coalesce(detail ->> '$.risk', 'significant')",
+    },
     missing=("suggestion {name!r} of {owner} not found", "list the suggestions: awk agent soul {owner}"),
     decided=("{one.id} is already {one.state}", "undo a version: awk agent soul NAME rollback"),
-    asks=("agent soul {} ", "suggests a change of its"),
+    asks=("agent soul {} ", "has a suggested change of its"),
 )
 MEMORY: Final = DecisionKind(
     name="memory",

@@ -240,7 +240,7 @@ def _blank(file: str, here: Settings) -> DocumentRow:
 
 
 LIST: Final = """
-SELECT d.file, d.version, octet_length(d.content) AS size, v.author, v.at_ms
+SELECT d.file, d.version, d.content, v.author, v.at_ms
 FROM documents AS d CROSS JOIN document_versions AS v ON v.document = d.id AND v.version = d.version
 WHERE d.space = ? AND d.deleted = 0
 """
@@ -250,8 +250,9 @@ def listing(conn: apsw.Connection, space: str) -> DocumentList:
     """Return all documents by name, including unwritten documents that the workflow names."""
     here = settings(conn, space)
     shown = {file: _blank(file, here) for file in here.named}
-    for file, version, size, author, at_ms in conn.execute(LIST, (space,)):
+    for file, version, content, author, at_ms in conn.execute(LIST, (space,)):
         name = str(file)
+        size = len(str(content).encode())
         shown[name] = msgspec.structs.replace(
             _blank(name, here), version=version, size=size, author=author, at=rfc3339(cast("int", at_ms))
         )

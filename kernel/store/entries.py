@@ -1,9 +1,7 @@
-"""Entries of instructions, as workers and people read them; their frozen prompt; and blobs of
-bodies.
+"""Entries of instructions, as workers and people read them; their frozen prompt; and blobs of bodies.
 
-A blob is stored once under its hash, in the commit that needs it: a system text, which many
-instructions of an agent share, or a long result. It has no owner: unreferenced blobs are swept
-(transitions.retention).
+A blob is stored once under its hash, in the commit that needs it: a system text, which many instructions of an agent
+share, or a long result. It has no owner: unreferenced blobs are swept (transitions.retention).
 
 The transcript is the view for people. A page is limited in bytes and entries, because a result may
 have a hundred KiB. Steps of a continued instruction appear only in its own transcript, so that the
@@ -36,9 +34,9 @@ ON CONFLICT (hash) DO UPDATE SET put_ms = :now WHERE put_ms < :now - :touch
 """
 
 
-def put(tx: Transaction, body: bytes, *, part: bytes | None = None) -> bytes:
-    """Store ``body`` and return its hash. ``part``: hash of a blob that ``body`` refers to."""
-    digest = hashlib.sha256(body).digest()
+def put(tx: Transaction, body: bytes, of: int | str | None, *, part: bytes | None = None) -> bytes:
+    """Store ``body`` of the instruction or space ``of``. Return its hash. ``part``: hash of a blob it refers to."""
+    digest = hashlib.sha256(body := tx.conn.blob(body, of)).digest()
     values = {"hash": digest, "body": body, "part": part, "now": tx.now_ms, "touch": TOUCH_MS}
     tx.conn.execute(PUT, values)
     return digest
@@ -59,9 +57,9 @@ class StoredBody(NamedTuple):
     blob: bytes | None
 
 
-def store_body(tx: Transaction, body: bytes) -> StoredBody:
+def store_body(tx: Transaction, body: bytes, instruction: int | None) -> StoredBody:
     """Store ``body`` as a blob if it is long, and return the columns of its row."""
-    return StoredBody(body, None) if len(body) <= INLINE_BYTES else StoredBody(b"", put(tx, body))
+    return StoredBody(body, None) if len(body) <= INLINE_BYTES else StoredBody(b"", put(tx, body, instruction))
 
 
 _decoder: Final = msgspec.json.Decoder(Entry)

@@ -40,21 +40,20 @@ class Wake:
 
     def __init__(self) -> None:
         self._event = trio.Event()
+        self.is_on = False
+        """Whether there may be something new to read."""
 
     def set(self) -> None:
         """Wake the current or the next waiter."""
+        self.is_on = True
         self._event.set()
-
-    def is_set(self) -> bool:
-        """Return whether there may be something new to read."""
-        return self._event.is_set()
 
     def clear(self) -> bool:
         """Clear the wake before reading, never after. Return whether it was set."""
-        was_set = self._event.is_set()
-        if was_set:
+        was_on, self.is_on = self.is_on, False
+        if was_on:
             self._event = trio.Event()
-        return was_set
+        return was_on
 
     async def wait(self) -> None:
         """Return once ``set`` was called since the last ``clear``."""
@@ -99,13 +98,15 @@ class Feed:
     """Delivers committed events to all subscriptions, and sets the matching wakes."""
 
     def __init__(self) -> None:
-        self._wakes: list[tuple[frozenset[str], Callable[[Event], bool], Wake]] = []
+        self._wakes: dict[str, list[tuple[Callable[[Event], bool] | None, Wake]]] = {}
+        """Wakes by event type, each with the events to ignore."""
         self._subscriptions: set[Subscription] = set()
 
-    def new_wake(self, kinds: frozenset[str] = WAKING, unless: Callable[[Event], bool] = lambda _event: False) -> Wake:
+    def new_wake(self, kinds: frozenset[str] = WAKING, unless: Callable[[Event], bool] | None = None) -> Wake:
         """Return a wake for events of these ``kinds``, except those that ``unless`` excludes."""
         wake = Wake()
-        self._wakes.append((kinds, unless, wake))
+        for kind in kinds:
+            self._wakes.setdefault(kind, []).append((unless, wake))
         return wake
 
     @property
@@ -118,8 +119,8 @@ class Feed:
         leased = {event.instruction for event in events if event.type == "instruction.leased"}
         for event in events:
             if event.type != "instruction.queued" or event.instruction not in leased:
-                for kinds, unless, wake in self._wakes:
-                    if event.type in kinds and not unless(event):
+                for unless, wake in self._wakes.get(event.type, ()):
+                    if not wake.is_on and (unless is None or not unless(event)):
                         wake.set()
             self.live(event)
 
@@ -131,11 +132,7 @@ class Feed:
 
     @contextmanager
     def subscribe(
-        self,
-        *,
-        capacity: int = 256,
-        types: Collection[str] = (),
-        wanted: Callable[[Event], bool] = lambda _event: True,
+        self, *, capacity: int = 256, types: Collection[str] = (), wanted: Callable[[Event], bool] = lambda _event: True
     ) -> Generator[Subscription]:
         """Subscribe to ``wanted`` events of ``types`` (empty: all) until the block ends."""
         subscription = Subscription(capacity, types, wanted)

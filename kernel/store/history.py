@@ -15,8 +15,9 @@ from kernel.store.recall_index import IndexProgress
 from kernel.store.rows import Sql
 from kernel.store.transaction import rfc3339
 from kernel.store.turn_index import IndexedTurn, TurnPlace
+from kernel.store.workflows import memory_spaces
 from protocol.api.history import HistoryCall, HistoryTurn
-from protocol.names import instruction_id, message_id, name_of, place_of
+from protocol.names import base_space, instruction_id, message_id, name_of, place_of
 
 BATCH: Final = 500
 """Messages or instructions per commit of the index."""
@@ -87,6 +88,8 @@ def changes(conn: apsw.Connection, at: IndexProgress) -> TurnChanges:
     done = older[-1] if older else last
     for number in dict.fromkeys([*(int(str(row[2])) for row in rows if row[2] is not None), *older]):
         turns += _steps(conn, number)
+    in_memory = memory_spaces(conn, "")  # no file contains their words
+    turns = [one for one in turns if base_space(one.place.space) not in in_memory]
     following = IndexProgress(at.log, upto, reached, done, last)
     return TurnChanges(tuple(turns), spaces, agents, following, upto < message or full or done < last)
 

@@ -28,12 +28,11 @@ DELETE: Final = "DELETE"
 class Holding(NamedTuple):
     """Contents of one table.
 
-    ``clear``: how a clear erases the rows of a space that match ``only``: DELETE, or assignments.
-    ``ends``: rows are deleted with the last run of their space. ``agents``: columns with agents'
-    keys; if ``owned``, a row is deleted with the agent in the first one. ``names``: columns with
-    the name of that agent, or of a personal space's agent. ``text``: columns with texts of people
-    and models. ``restored``: what a restore does to the rows. ``forget``: copies omit the rows.
-    ``park``: statement for an untrusted copy; ``?1`` is a command that refuses.
+    ``clear``: how a clear erases the rows of a space that match ``only``: DELETE, or assignments. ``ends``: rows are
+    deleted with the last run of their space. ``agents``: columns with agents' keys; if ``owned``, a row is deleted with
+    the agent in the first one. ``names``: columns with the name of that agent, or of a personal space's agent.
+    ``text``: columns with texts of people and models. ``restored``: what a restore does to the rows. ``forget``: copies
+    omit the rows. ``park``: statement for an untrusted copy; ``?1`` is a command that refuses.
     """
 
     table: str
@@ -136,6 +135,11 @@ HOLDINGS: Final = (
     ),
     Holding(
         "landings", "space", _OUTCOME, ends=True, text=("terms", "outcome"), restored="refused", park=_REFUSED,
+    ),
+    Holding(
+        "creations", "space", "rule = '', sender = '', spec = x'7b7d', state = iif(made IS NULL, 'refused', state)",
+        "spec <> x'7b7d'", ends=True, names=("sender",), text=("rule", "spec"), restored="not started",
+        park="UPDATE creations SET state = 'refused' WHERE state = 'planned'",
     ),
     Holding("held_rules", "space", DELETE, ends=True, agents=("author_key",), text=("proposal", "spec", "occasion")),
     # Rules of a workflow's file are not messages of the space.

@@ -1,5 +1,4 @@
-"""Idempotency: a repeated request or agent's call gets the recorded answer (P4) and changes
-nothing.
+"""Idempotency: a repeated request or agent's call gets the recorded answer (P4) and changes nothing.
 
 Requests carry a key. Calls without a key get one, and so do calls whose key identifies only one
 sending: an interrupted and resumed program repeats its last call under another key. A repeat gets
@@ -117,7 +116,7 @@ KEPT_MS: Final = 24 * 3600 * 1000
 BEGUN: Final = 1
 """Instead of a status: the change has started, and its handler knows how to continue."""
 TOLD: Final = 0
-"""Instead of a status: the answer contained a secret and was not recorded."""
+"""Instead of a status: the answer contained a secret, or texts in memory that were deleted, and is not stored."""
 
 
 class RequestKey(msgspec.Struct, frozen=True):
@@ -147,7 +146,8 @@ def find_response(conn: apsw.Connection, request: RequestKey, now_ms: int) -> Re
         return None
     if row[0] != request.body_hash:
         raise Refused("key_reused", "this Idempotency-Key was used for another request", "use a new key")
-    return Recorded(row[1], row[2])
+    # A reference alone: the texts of the answer were held in memory, and deleted.
+    return Recorded(TOLD if row[2][:1] == b'"' else row[1], row[2])
 
 
 REMEMBER: Final = """
@@ -192,9 +192,8 @@ class SingleFlight(Generic[T]):
     ) -> T:
         """Run ``launch`` unless ``before`` returns the recorded result; return the result.
 
-        While a call with the same key runs, wait and then look again. If ``launch`` fails, all
-        waiting callers get its error; if it is cancelled, the next one runs ``launch``. Raises
-        Refused (key_reused).
+        While a call with the same key runs, wait and then look again. If ``launch`` fails, all waiting callers get its
+        error; if it is cancelled, the next one runs ``launch``. Raises Refused (key_reused).
         """
         if key is None:
             return await launch()

@@ -135,9 +135,7 @@ class LogTap:
         return not self._active or self._now is None
 
     def begin(self) -> None:
-        """Start at the first frame of the current WAL; of the next WAL if a checkpoint copied all
-        frames.
-        """
+        """Start at the first frame of the current WAL; of the next WAL if a checkpoint copied all frames."""
         with self._lock:
             self._pending.clear()
             self._active, self._header, self._position, self._skipped = True, None, 0, False

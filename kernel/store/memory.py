@@ -14,16 +14,17 @@ import apsw
 import msgspec
 
 from kernel.policy.guard import Evidence, Purpose
+from kernel.policy.observing import ShownWork
 from kernel.policy.provenance import GivenMessage, ShownMessages
 from kernel.rule.draft import Author
 from kernel.store import entries, trust
 from kernel.store.attempts import held, use
 from kernel.store.decisions import MEMORY
 from kernel.store.idempotency import Words, find, record
-from kernel.store.messages import message_of, trust_of_messages
-from kernel.store.rows import Sql
+from kernel.store.messages import MESSAGES, SAID, message_of, trust_of_messages
+from kernel.store.rows import Query, Sql
 from kernel.store.transaction import Transaction
-from protocol.agent_memory import SourceClass
+from protocol.agent_memory import CLASSES, SourceClass
 from protocol.api.souls import TrayReport, TrayRow
 from protocol.errors import Refused
 from protocol.instruction import Status
@@ -119,21 +120,61 @@ class GuardJob(NamedTuple):
     settled: bool
 
 
-open_jobs = Sql("""
-SELECT j.id, j.instruction, i.epoch, j.space, j.evidence, i.state, i.result_text AS text, j.purpose,
-  j.state <> 'open' AS settled
-FROM guard_jobs AS j INDEXED BY guard_jobs_open CROSS JOIN instructions AS i ON i.id = j.instruction
-WHERE j.state = 'open' ORDER BY j.purpose = 'extract', j.id LIMIT 100
-""").rows(GuardJob, settled=bool)
+_JOB: Final = """
+SELECT j.id, j.instruction, i.epoch, j.space, j.evidence, i.state, i.result_text AS text,
+  j.purpose, j.state <> 'open' AS settled
+FROM guard_jobs AS j CROSS JOIN instructions AS i ON i.id = j.instruction
+"""
+open_jobs = Sql(f"{_JOB} WHERE j.state = 'open' ORDER BY j.purpose IN ('extract', 'observe'), j.id LIMIT 100").rows(
+    GuardJob, settled=bool
+)
 """Return the unsettled questions; first those that a call waits for."""
-
-
-job_of = Sql("""
-SELECT j.id, j.instruction, i.epoch, j.space, j.evidence, i.state, i.result_text AS text, j.purpose,
-  j.state <> 'open' AS settled
-FROM guard_jobs AS j CROSS JOIN instructions AS i ON i.id = j.instruction WHERE j.id = ?
-""").row(GuardJob, settled=bool)
+job_of = Sql(f"{_JOB} WHERE j.id = ?").row(GuardJob, settled=bool)
 """Return one question, or None if its space was cleared."""
+
+
+def call_of(job: Purpose, space: str, number: int) -> str:
+    """Return the key of a question that covers ``space`` up to ``number``: the next one starts after it."""
+    return f"{job}/{space}/{number:012d}"
+
+
+_COVERED: Final = """coalesce((SELECT CAST(substr(c.call, -12) AS INTEGER) FROM guard_jobs AS c
+  WHERE c.call > SPACE || '/' AND c.call < SPACE || '0' ORDER BY c.call DESC LIMIT 1), 0)"""
+_READ: Final = _COVERED.replace("SPACE", "'extract/' || :space")
+conversations = Sql("""
+SELECT 'dm:' || key FROM agents WHERE origin <> 'inline' UNION SELECT space FROM workflows WHERE state = 'running'
+UNION SELECT space FROM guard_jobs WHERE id > (SELECT max(id) FROM guard_jobs) - 100 AND call GLOB '*extract/*'
+""").column(str)
+"""Return the spaces about which a guard may be asked: current ones, and those that it has begun to read."""
+_ASKING: Final = "SELECT 1 FROM guard_jobs WHERE state = 'open' AND space = :space AND call GLOB 'extract/*'"
+_NEW: Final = f"""WHERE space = :space AND seq > {_READ} AND {SAID} AND kind <> 'status' AND text <> ''
+  AND NOT EXISTS ({_ASKING})"""
+unread = Query(f"{MESSAGES} {_NEW} ORDER BY seq LIMIT :limit", lambda cursor: tuple(map(message_of, cursor)))
+"""Return the oldest messages in ``space`` about which no guard was asked; none while a question about it is open."""
+question_due_ms = Sql(
+    """
+SELECT max(at_ms) + iif(count(*) < :full, :quiet_ms, 0)
+FROM (SELECT at_ms FROM messages NEW ORDER BY seq DESC LIMIT :full)
+""".replace("NEW", _NEW)
+).optional(int)
+"""Return when a guard is to be asked about the new messages of ``space``; None if ``unread`` finds none."""
+# A scan of all instructions would grow with the log: an agent is observed while the newest ones are its own.
+unobserved = Query(
+    """
+SELECT i.agent, json_group_array(i.id) FROM instructions AS i CROSS JOIN agents AS a ON a.key = i.agent
+WHERE i.id > (SELECT max(id) FROM instructions) - 2000 AND i.state IN ('done', 'incomplete', 'failed', 'dead')
+  AND a.origin <> 'inline' AND i.id > COVERED GROUP BY i.agent HAVING count(*) >= :observed
+""".replace("COVERED", _COVERED.replace("SPACE", "'observe/dm:' || i.agent")),
+    lambda cursor: {AgentKey(agent): str(numbers) for agent, numbers in cursor},
+)
+"""Return the instructions since the last question about each agent, as JSON, if they are enough for a question."""
+work_shown = Sql("""
+SELECT 'i' || i.id AS id, 'm' || i.message AS message, i.state, i.trust, i.space, m.text AS asked,
+  i.result_text AS reply
+FROM json_each(?) AS a CROSS JOIN instructions AS i ON i.id = ltrim(a.value, 'i')
+CROSS JOIN messages AS m ON m.seq = i.message WHERE m.cleared = 0 ORDER BY i.id
+""").rows(ShownWork, trust=CLASSES.__getitem__)
+"""Return the instructions (numbers or ids, as JSON) whose messages were not cleared."""
 
 
 def evidence_of(job: GuardJob) -> Evidence:
@@ -180,9 +221,7 @@ WHERE kind = 'memory' AND state = 'open' AND vote IS NOT NULL
 
 
 def check_open(one: TrayRow, *, approved: bool) -> bool:
-    """Return True if ``one`` is undecided, False if this decision was made before. Otherwise raise
-    Refused (conflict).
-    """
+    """Return True if ``one`` is undecided, False if this decision was made before; else raise Refused (conflict)."""
     if one.state == "open" and one.vote is not None and not approved:
         raise Refused(
             "conflict", f"{one.id} was already decided by the vote {one.vote}", "change the memory by its key"

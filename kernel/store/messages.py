@@ -1,12 +1,11 @@
 """Messages of spaces, and the inboxes of agents: one delivery per message and recipient. Also
 feedback of agents and people about their work, which wakes no agent and is in no channel.
 
-The trust of a message is its class for the agent that reads it; the trust of a start covers all
-input of an attempt.
+The trust of a message is its class for the agent that reads it; the trust of a start covers all input of an attempt.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 import apsw
 import msgspec
@@ -36,12 +35,14 @@ SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FR
 """
 SAID: Final = "kind NOT IN ('approval', 'due', 'done', 'failed')"
 """Condition for all messages except those for one recipient only."""
+
+
 Row = tuple[int, MessageKind, str, str, str, str, int, int | None, int, int]
 
 
-def message_of(row: object) -> Message:
+def message_of(row: Any) -> Message:
     """Convert a row of MESSAGES to a message."""
-    seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared = cast(Row, row)
+    seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared = row
     return Message(
         seq=seq,
         kind=kind,
@@ -69,7 +70,7 @@ def channel(conn: apsw.Connection, space: str, limit: int = 50) -> tuple[Message
 def thread(conn: apsw.Connection, space: str, before_seq: int, limit: int) -> tuple[Message, ...]:
     """Return the last ``limit`` messages of ``space`` before ``before_seq``, oldest first."""
     rows = conn.execute(NEWEST, (space, before_seq, min(limit, LIMIT))).fetchall()
-    return tuple(message_of(row) for row in reversed(rows))
+    return tuple(map(message_of, reversed(rows)))
 
 
 class ChannelFilter(NamedTuple):
@@ -91,7 +92,7 @@ class MessagePage(NamedTuple):
 FILTER: Final = f"""
 WHERE space = :space AND {SAID} AND (:run IS NULL OR run = :run)
   AND (:agent IS NULL OR sender = :agent OR instr(' ' || addressed || ' ', ' ' || :agent || ' ')
-    OR instr(lower(text), '@' || :agent))
+    OR instr(lower(shown(text)), '@' || :agent))
 """
 NEWEST_PAGE: Final = f"{MESSAGES} {FILTER} AND seq < :before ORDER BY seq DESC LIMIT :limit"
 SINCE_PAGE: Final = f"{MESSAGES} {FILTER} AND seq > :since ORDER BY seq LIMIT :limit"

@@ -39,11 +39,13 @@ def snapshot(
     now_ms: int,
     untrusted: Iterable[UntrustedSchedules] = (),
     hosts: Mapping[str, str] = MappingProxyType({}),
+    unsigned: Mapping[str, str] = MappingProxyType({}),
 ) -> Snapshot:
     """Return everything that may need a person, but only the number of dead instructions. Call in a thread.
 
-    ``hosts`` are the hosts of the project file's webhooks, by digest.
+    ``hosts`` are the hosts of the project file's webhooks, ``unsigned`` the faults of their secrets, by digest.
     """
+    known = webhooks.known(conn)
     return Snapshot(
         requests=tuple(
             rows.each(
@@ -75,7 +77,14 @@ def snapshot(
                 for digest, ended, tries in webhooks.stuck(conn)
             ),
             *(
-                StuckWebhook(id=traces.NEED, host="the collector of otel", ended=False, tries=0, why=why)
+                StuckWebhook(id=webhook_id(digest), host=hosts.get(digest, ""), ended=False, tries=0, secret=fault)
+                for digest, fault in unsigned.items()
+                if digest in known
+            ),
+            *(
+                StuckWebhook(
+                    id=traces.NEED, host="the collector of otel", ended=False, tries=0, why=f"rejects spans: {why}"
+                )
                 for _, why in traces.failing(conn, now_ms - traces.AWAY_MS)
             ),
         ),
@@ -90,7 +99,7 @@ WHERE a.state = 'open' ORDER BY a.id
 
 # Questions to people, found by their wait key.
 QUESTIONS: Final = """
-SELECT i.id, i.name, i.space, i.run, max(i.enqueued_ms, i.parked_ms) AS since, substr(m.text, 1, ?2) AS asked
+SELECT i.id, i.name, i.space, i.run, max(i.enqueued_ms, i.parked_ms) AS since, substr(shown(m.text), 1, ?2) AS asked
 FROM instructions AS i JOIN messages AS m ON m.seq = i.message
 WHERE i.state = 'waiting' AND i.wait_key = ?1 ORDER BY i.id
 """
@@ -147,7 +156,7 @@ WHERE state = 'running' AND mode = 'start' AND limited_by IS NOT NULL ORDER BY i
 
 # The newest first, as in the list of dead work. Work can be retried while its agent, space and messages exist.
 DEAD: Final = """
-SELECT i.id, i.name, i.space, i.run, i.state AS status, i.cause, substr(i.result_text, 1, 500) AS text,
+SELECT i.id, i.name, i.space, i.run, i.state AS status, i.cause, substr(shown(i.result_text), 1, 500) AS text,
   a.key IS NOT NULL AND m.cleared = 0 AND (i.space LIKE 'dm:%' OR EXISTS (SELECT 1 FROM members AS p
     CROSS JOIN workflows AS w ON w.space = p.space AND w.state = 'running'
     WHERE p.space = i.space AND p.agent = i.agent) OR EXISTS (SELECT 1 FROM members AS p

@@ -1,13 +1,11 @@
-"""Full-text index of agents' messages, steps and memories: a separate database, derived from the
-log.
+"""Full-text index of agents' messages, steps and memories: a separate database, derived from the log.
 
 The index contains no original data, so that any problem is repaired by a rebuild: a file that is
 damaged, or of another version or log, is deleted when it is opened. The index stores which words
 occur in which turn, but no texts. Texts are read from the log, so that deleted ones are not found.
 
-Words are prefixed with the number of their agent's shelf (``12xdeploy``): a query reads only its
-agent's postings, and frequencies count only there. For a common word, only the newest turns are
-read (policy.recall.within_budget).
+Words are prefixed with the number of their agent's shelf (``12xdeploy``): a query reads only its agent's postings, and
+frequencies count only there. For a common word, only the newest turns are read (policy.recall.within_budget).
 """
 
 import os

@@ -20,13 +20,11 @@ from kernel.store.rows import RowPage
 from kernel.store.transaction import Transaction, rfc3339
 from protocol.api.messages import ResourceInfo, ResourceList, ResourceText
 from protocol.errors import Refused
-from protocol.message import USER
+from protocol.message import RESOURCE_LIMIT_BYTES, USER
 from protocol.names import instruction_id, place_of
 
 PREFIX: Final = "resource:"
 """Prefix of an id in a text."""
-LARGEST_BYTES: Final = 2 * 1024 * 1024
-"""Limit of one resource, larger than any message."""
 ID_DIGITS: Final = 20
 STUB_LINES: Final = 12
 STUB_CHARACTERS: Final = 1000
@@ -51,18 +49,8 @@ def keep(tx: Transaction, text: str, source: ResourceOrigin, type: str = "text/p
     """Store ``text`` in the space of ``source``, once with its first author. Return its id."""
     body = text.encode("utf-8", "replace")
     name = hashlib.sha256(f"{source.space}\0".encode() + body).hexdigest()[:ID_DIGITS]
-    row = (
-        name,
-        source.space,
-        put(tx, body),
-        type,
-        source.author,
-        source.instruction,
-        len(text),
-        len(body),
-        tx.now_ms,
-    )
-    tx.write(INSERT, row)
+    stored = (put(tx, body, source.space), type, source.author, source.instruction)
+    tx.write(INSERT, (name, source.space, *stored, len(text), len(body), tx.now_ms))
     return name
 
 
@@ -91,8 +79,8 @@ def create(tx: Transaction, space: str, content: str, type: str, *, author: Auth
     Raises Refused (stale_attempt, quota_reached, too_large).
     """
     size = len(content.encode())
-    if size > LARGEST_BYTES:
-        text = f"resource too large: {size:,} bytes; the limit is {LARGEST_BYTES:,}"
+    if size > RESOURCE_LIMIT_BYTES:
+        text = f"resource too large: {size:,} bytes; the limit is {RESOURCE_LIMIT_BYTES:,}"
         raise Refused("too_large", text, "split it into several resources or store it as a file")
     source = ResourceOrigin(space, USER, None)
     if author is not None:

@@ -25,8 +25,7 @@ _MAKERS: Final[dict[tuple[str, Callable[..., Any]], Callable[[Any], Any]]] = {}
 
 
 def one(cursor: apsw.Cursor, statement: str, type_: Callable[..., T], **made: Callable[[Any], Any]) -> T | None:
-    """Read the next row of ``statement``, which ``cursor`` has executed, as ``type_``; None: no
-    row.
+    """Read the next row of ``statement``, which ``cursor`` has executed, as ``type_``; None: no row.
 
     The columns have the names of the fields of ``type_``, in any order, or of the parameters of a
     module-level function that creates the value. ``made`` maps column names to converters, the same
@@ -78,10 +77,7 @@ def _call_picked(make: Callable[[Any], Any], pick: Callable[[Any], Any], row: tu
 
 
 def _call_by_name(
-    type_: Callable[..., Any],
-    columns: tuple[str, ...],
-    made: Mapping[str, Callable[[Any], Any]],
-    row: tuple[Any, ...],
+    type_: Callable[..., Any], columns: tuple[str, ...], made: Mapping[str, Callable[[Any], Any]], row: tuple[Any, ...]
 ) -> Any:
     values = dict(zip(columns, row, strict=True))
     for name, make in made.items():
@@ -185,9 +181,8 @@ STEP: Final = re.compile(r"\{(before )?(\w+)\}")
 
 
 def instruction_sql(template: str) -> Sql:
-    """Fill in a statement on instructions. For a step such as *lease*, ``{lease}`` is the state
-    after it, and ``state {before lease}`` the condition for it. ``{wait}`` and others are
-    FRAGMENTS.
+    """Fill in a statement on instructions. For a step such as *lease*, ``{lease}`` is the state after it, and ``state
+    {before lease}`` the condition for it. ``{wait}`` and others are FRAGMENTS.
     """
     for name, text in FRAGMENTS.items():
         template = template.replace(name, text)

@@ -3,8 +3,8 @@
 kernel.policy.rules determines the effects of a rule.
 """
 
-from collections.abc import Iterable
-from typing import Final, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, cast
 
 import apsw
 import msgspec
@@ -18,7 +18,7 @@ from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.agent import Scope
 from protocol.message import USER
-from protocol.names import DEFAULT_TAG, AgentKey, message_id, place_of
+from protocol.names import DEFAULT_TAG, AgentKey, is_personal, message_id, personal_space, place_of, split_space
 from protocol.rules import FIRINGS_LIMIT, RuleFiring, RuleInfo, RuleSpec
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -26,7 +26,8 @@ _spec: Final = msgspec.json.Decoder(RuleSpec)
 _occasion: Final = msgspec.json.Decoder(Occasion)
 
 
-def _scopes(words: str) -> frozenset[Scope]:
+def scopes_in(words: str) -> frozenset[Scope]:
+    """Return the scopes in a column."""
     return cast("frozenset[Scope]", frozenset(words.split()))
 
 
@@ -39,11 +40,12 @@ WHERE space = ? AND enabled = 1 ORDER BY id LIMIT 64
 def active(conn: apsw.Connection, space: str) -> tuple[ActiveRule, ...]:
     """Return the enabled rules of ``space``, the oldest first."""
     cursor = conn.execute(ACTIVE, (space,))
-    return tuple(rows.each(cursor, ACTIVE, ActiveRule, scopes=_scopes, spec=_spec.decode))
+    return tuple(rows.each(cursor, ACTIVE, ActiveRule, scopes=scopes_in, spec=_spec.decode))
 
 
 HELD: Final = """
-SELECT h.rule, h.version, h.author, h.author_key, h.scopes, h.spec, h.occasion, coalesce(r.enabled, 0), r.fired
+SELECT h.rule AS number, h.version, h.author, h.author_key, h.scopes, coalesce(r.fired, 0) AS fired, h.spec, h.occasion,
+  coalesce(r.enabled, 0) AS enabled
 FROM held_rules AS h LEFT JOIN rules AS r ON r.id = h.rule
 WHERE h.space = ? AND h.proposal = ? ORDER BY h.id DESC LIMIT 1
 """
@@ -51,25 +53,16 @@ WHERE h.space = ? AND h.proposal = ? ORDER BY h.id DESC LIMIT 1
 
 def held(conn: apsw.Connection, space: str, proposal: str) -> HeldRule | None:
     """Return the rule and the event that wait for the result of ``proposal``, or None."""
-    row = conn.execute(HELD, (space, proposal)).fetchone()
-    if row is None:
-        return None
-    number, version, author, key, scopes, spec, occasion, enabled, fired = row
-    rule = ActiveRule(
-        number=number,
-        version=version,
-        author=author,
-        author_key=key,
-        scopes=_scopes(scopes),
-        fired=fired or 0,
-        spec=_spec.decode(spec),
-    )
-    return HeldRule(rule, _occasion.decode(occasion), bool(enabled))
+    return rows.one(conn.execute(HELD, (space, proposal)), HELD, _held, scopes=scopes_in, spec=_spec.decode)
+
+
+def _held(*, occasion: bytes, enabled: int, **columns: Any) -> HeldRule:
+    return HeldRule(ActiveRule(**columns), _occasion.decode(occasion), bool(enabled))
 
 
 DEFINE: Final = """
 INSERT INTO rules (space, name, version, author, author_key, scopes, enabled, defined_ms, spec)
-VALUES (:space, :name, 1, :author, :key, :scopes, :enabled, :now, :spec)
+VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (space, name) DO UPDATE SET version = version + 1, author = excluded.author,
   author_key = excluded.author_key, scopes = excluded.scopes, enabled = excluded.enabled,
   defined_ms = excluded.defined_ms, spec = excluded.spec
@@ -85,16 +78,8 @@ def define(
     tx: Transaction, space: str, spec: RuleSpec, author: str, author_key: AgentKey | None, scopes: Iterable[Scope]
 ) -> None:
     """Define a rule of ``space``, replacing one of the same name. ``author_key`` None: a person or a file."""
-    values = {
-        "space": space,
-        "name": spec.name,
-        "author": author,
-        "key": author_key,
-        "scopes": " ".join(sorted(scopes)),
-        "enabled": spec.enabled,
-        "now": tx.now_ms,
-        "spec": _encode(spec),
-    }
+    words, key = " ".join(sorted(scopes)), author_key
+    values = (space, spec.name, author, key, words, spec.enabled, tx.now_ms, _encode(spec))
     tx.conn.execute(DEFINE, values)
 
 
@@ -119,46 +104,26 @@ def set_message(tx: Transaction, space: str, name: str, seq: int) -> None:
     tx.conn.execute(DEFINED_BY, (seq, space, name))
 
 
-ONE: Final = """
+INFO: Final = """
 SELECT name, space, version, author, enabled, defined_ms AS defined_at, message AS message_id, fired,
-  fired_ms AS fired_at, spec AS rule
-FROM rules WHERE space = ? AND name = ?
-"""
-IN_SPACE: Final = """
-SELECT name, space, version, author, enabled, defined_ms AS defined_at, message AS message_id, fired,
-  fired_ms AS fired_at, spec AS rule
-FROM rules WHERE space = ? ORDER BY id
+  fired_ms AS fired_at, spec AS rule FROM rules
 """
 AUTHOR: Final = "SELECT author, author_key FROM rules WHERE space = ? AND name = ?"
 
 
-def _info(
-    name: str, space: str, version: int, author: str, enabled: int, defined_at: int, message_id_: int, fired: int,
-    fired_at: int | None, rule: bytes,
-) -> RuleInfo:  # fmt: skip
-    return RuleInfo(
-        name=name,
-        space=place_of(space),
-        version=version,
-        author=author,
-        enabled=bool(enabled),
-        defined_at=rfc3339(defined_at),
-        message_id=message_id(message_id_),
-        fired=fired,
-        fired_at=optional_rfc3339(fired_at),
-        rule=_spec.decode(rule),
-    )
+_shown: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "space": place_of,
+    "enabled": bool,
+    "defined_at": rfc3339,
+    "message_id": message_id,
+    "fired_at": optional_rfc3339,
+    "rule": _spec.decode,
+}
+find = Sql(f"{INFO} WHERE space = ? AND name = ?").row(RuleInfo, **_shown)
+"""Return the rule ``name`` of ``space``, or None."""
 
-
-def find(conn: apsw.Connection, space: str, name: str) -> RuleInfo | None:
-    """Return the rule ``name`` of ``space``."""
-    row = conn.execute(ONE, (space, name)).fetchone()
-    return None if row is None else _info(*row)
-
-
-def in_space(conn: apsw.Connection, space: str) -> tuple[RuleInfo, ...]:
-    """Return the rules of ``space``, including disabled ones, the oldest first."""
-    return tuple(_info(*row) for row in conn.execute(IN_SPACE, (space,)))
+in_space = Sql(f"{INFO} WHERE space = ? ORDER BY id").rows(RuleInfo, **_shown)
+"""Return the rules of ``space``, including disabled ones, the oldest first."""
 
 
 count = Sql("SELECT count(*) FROM rules WHERE space = ?").scalar(int)
@@ -184,8 +149,7 @@ WINNER: Final = "SELECT winner FROM ballots WHERE run = ? AND name = ?"
 def trial(conn: apsw.Connection, space: str, run: int, spec: RuleSpec) -> tuple[int, int, tuple[RuleFiring, ...]]:
     """Return how many messages ``run`` has, how many trigger ``spec``, and which effects they have.
 
-    Rules that ``spec`` invokes are the current ones of ``space``; a long text is tested as its
-    stub. Call in a thread.
+    Rules that ``spec`` invokes are the current ones of ``space``; a long text is tested as its stub. Call in a thread.
     """
     tried = ActiveRule(number=0, version=1, author=USER, author_key=None, scopes=frozenset(), fired=0, spec=spec)
     others = (
@@ -237,6 +201,8 @@ class TransactionView:
         return workflows.workspace(self._conn, space)
 
     def member(self, space: str, name: str) -> AgentKey | None:
+        if is_personal(space):
+            return AgentKey(name) if space == personal_space(name) else None
         row = self._conn.execute(MEMBER, (space, name)).fetchone()
         return None if row is None else AgentKey(row[0])
 
@@ -261,7 +227,8 @@ class TransactionView:
         return tuple(Membership(*row) for row in self._conn.execute(SEATS, (agent, workflow, DEFAULT_TAG)))
 
     def roster(self, space: str) -> tuple[tuple[AgentKey, str], ...]:
-        return tuple((AgentKey(agent), name) for agent, name in self._conn.execute(ROSTER, (space,)))
+        own = [(name, name) for name in split_space(space)[1:] if is_personal(space)]
+        return tuple((AgentKey(agent), name) for agent, name in own or self._conn.execute(ROSTER, (space,)))
 
     def has_ballot(self, space: str, name: str) -> bool:
         return voting.find(self._conn, space, name) is not None
@@ -283,7 +250,12 @@ class TransactionView:
 
 AGENT_EXISTS: Final = "SELECT 1 FROM agents WHERE key = ? AND home_space IS NULL"
 
-MEMBER: Final = "SELECT agent FROM members WHERE space = ? AND name = ?"
+# In an open space, each agent that exists outside of workflows counts as a member.
+MEMBER: Final = """
+SELECT agent FROM members WHERE space = ?1 AND name = ?2
+UNION ALL SELECT a.key FROM workflows AS w CROSS JOIN agents AS a ON a.key = ?2 AND a.home_space IS NULL
+WHERE w.space = ?1 AND w.state = 'running' AND w.open = 1 LIMIT 1
+"""
 
 MEMBER_NAMES: Final = "SELECT name FROM members WHERE space = ? ORDER BY name LIMIT 64"
 

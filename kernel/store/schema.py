@@ -54,9 +54,7 @@ _UNSUPPORTED: Final = frozenset(
 
 
 def cannot_open(path: str, error: apsw.Error) -> CannotOpen:
-    """Return the error for people: what ``error`` means for the database at ``path``, and the
-    remedy.
-    """
+    """Return the error for people: what ``error`` means for the database at ``path``, and the remedy."""
     if isinstance(error, apsw.NotADBError | apsw.CorruptError):
         return damaged(path, str(error))
     said = f"({error})"
@@ -92,6 +90,7 @@ CONVERTED: Final = {
     30: "9559a2a8b751855d807a25d0b9bc909bde0845293c72a128fb4151daa606f16e",
     31: "6a05bf8190f4adbd1b3882e6d3be2dc4d59808d1632a0f1c43e2d08d25101b0c",
     32: "63aa040a81517f3f05bd576325f0e7ef4d7b58e0f19bd822d08000bd7373f4ba",
+    33: "8099e405b15905683c5670a7dba423b201dc23e4f5d8f7b6e3d08563d4f39550",
 }
 """Schemas that can be converted, with the digest of the shape of each."""
 
@@ -163,7 +162,8 @@ def convert(connection: apsw.Connection, found: int, script: str, path: str) -> 
         _run_written(connection, _DROP, table)
     connection.execute(_FORGET_SEQUENCES)
     connection.executemany(_KEEP_SEQUENCE, sequences)
-    connection.execute(_MERGE).fetchall()
+    if found < 33:
+        connection.execute(_MERGE).fetchall()
     if found < 31:
         connection.execute(_DISTRUST)
     broken = str(connection.execute(_INTEGRITY).get)
@@ -179,7 +179,7 @@ def _run_written(connection: apsw.Connection, statements: str, table: str) -> li
 
 
 VERSION: Final = "PRAGMA user_version"
-BASE: Final = 33
+BASE: Final = 34
 """Number of schema.sql: higher than the numbers of earlier versions, which therefore refuse it as newer."""
 
 

@@ -40,7 +40,7 @@ CREATE TABLE events (
 CREATE TABLE messages (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
   kind TEXT NOT NULL CHECK (kind IN ('kickoff', 'said', 'reply', 'system', 'status', 'document', 'proposal', 'vote',
-    'resolved', 'approval', 'due', 'done', 'failed')),
+    'resolved', 'approval', 'due', 'done', 'failed', 'grant')),
   space TEXT NOT NULL,
   sender TEXT NOT NULL,
   addressed TEXT NOT NULL,          -- names, separated by blanks: directly or by a mention
@@ -226,7 +226,8 @@ CREATE TABLE workflows (
   verdict TEXT CHECK (verdict IN ('yes', 'no')),    -- what the vote decided that decides over it
   bound INTEGER NOT NULL DEFAULT 0, -- workspace.bind: its words are kept until cleared
   began_on TEXT NOT NULL DEFAULT '',                -- the branch its working trees began from; '': none
-  held_kickoff BLOB
+  held_kickoff BLOB,
+  open INTEGER NOT NULL DEFAULT 0   -- every agent of the project can be mentioned in its space
 ) STRICT;
 CREATE UNIQUE INDEX workflows_running ON workflows (space) WHERE state = 'running';
 CREATE INDEX workflows_space ON workflows (space, id);
@@ -585,6 +586,25 @@ CREATE TABLE held_rules (
 ) STRICT;
 CREATE INDEX held_rules_proposal ON held_rules (space, proposal);
 
+-- What rules have created. Planned starts of workflows are carried out after the commit.
+CREATE TABLE creations (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  space TEXT NOT NULL,              -- of the rule
+  root TEXT NOT NULL,               -- the space, opened or started by a person, that it descends from
+  depth INTEGER NOT NULL,           -- creations from there to this one
+  rule TEXT NOT NULL,
+  scopes TEXT,                      -- of the rule's author; null: a person or a file
+  sender TEXT NOT NULL,
+  verb TEXT NOT NULL CHECK (verb IN ('create_agent', 'open_space', 'start_workflow')),
+  spec BLOB NOT NULL,               -- JSON
+  state TEXT NOT NULL CHECK (state IN ('planned', 'done', 'refused')),
+  made TEXT,                        -- a space, or the key of an agent
+  at_ms INTEGER NOT NULL
+) STRICT;
+CREATE INDEX creations_root ON creations (root, verb, at_ms);
+CREATE INDEX creations_made ON creations (made) WHERE made IS NOT NULL;
+CREATE INDEX creations_planned ON creations (id) WHERE state = 'planned';
+
 
 -- Permissions
 -- ===========
@@ -809,7 +829,7 @@ CREATE TABLE guard_jobs (
   space TEXT NOT NULL,              -- that it is about
   evidence BLOB NOT NULL,           -- JSON: the messages it was shown, and whose trays there are
   state TEXT NOT NULL CHECK (state IN ('open', 'done', 'failed')),
-  purpose TEXT NOT NULL DEFAULT 'extract' CHECK (purpose IN ('extract', 'write', 'ask')),
+  purpose TEXT NOT NULL DEFAULT 'extract' CHECK (purpose IN ('extract', 'observe', 'write', 'ask')),
   call TEXT,
   told INTEGER NOT NULL DEFAULT 0   -- 1: what it changed is in the audit
 ) STRICT;
@@ -911,4 +931,4 @@ CREATE TABLE nodes (
 
 INSERT INTO kept (id, events) VALUES (1, 0);
 
-PRAGMA user_version = 33;
+PRAGMA user_version = 34;

@@ -71,8 +71,7 @@ def open_beside(path: str) -> apsw.Connection:
 
 
 def take_snapshot(source: str, target: str) -> SnapshotMark:
-    """Copy the database at ``source``, also while a kernel writes, to the new file ``target``.
-    Blocks.
+    """Copy the database at ``source``, also while a kernel writes, to the new file ``target``. Blocks.
 
     Return the state of the copy, without credentials and deleted data. Raises SnapshotRefused.
     """

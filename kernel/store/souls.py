@@ -1,16 +1,17 @@
-"""Souls: their versions, each with its diff, reason and author, and the changes that agents
-suggest.
+"""Souls: their versions, each with its diff, reason and author, and the changes that agents suggest.
 
 A version is stored as a row first, and is then ``written`` to the soul's file. A file that differs
 from the last written version was edited by hand: before the next change, it becomes a version.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import apsw
 
 from kernel.policy.guard import MOST_SUGGESTIONS, OBSERVATION_CHARACTERS, TRAIT_CHARACTERS, evolved, one_line
+from kernel.policy.guard import NAME as GUARD
+from kernel.policy.observing import Suggestion
 from kernel.policy.text_diff import lines_of, unified
 from kernel.rule.draft import Author
 from kernel.store import rows
@@ -22,7 +23,7 @@ from kernel.store.trust import of_work
 from protocol.api.souls import SoulProposal, SoulVersion
 from protocol.errors import Refused
 from protocol.message import USER
-from protocol.names import AgentKey, instruction_id, number_of
+from protocol.names import AgentKey, instruction_id, name_of, number_of, personal_space
 
 SHOWN_VERSIONS: Final = 100
 
@@ -105,14 +106,7 @@ class Changer(NamedTuple):
     proposal: int | None = None
 
 
-def add_version(
-    tx: Transaction,
-    agent: str,
-    standing: SoulStanding,
-    body: str,
-    reason: str,
-    by: Changer,
-) -> int:
+def add_version(tx: Transaction, agent: str, standing: SoulStanding, body: str, reason: str, by: Changer) -> int:
     """Add ``body`` as an unwritten version, after any manual edit. Return its number."""
     last = newest(tx.conn, agent)
     before = standing.baseline if standing.body is None else standing.body
@@ -135,18 +129,7 @@ def _insert(
     tx: Transaction, agent: str, number: int, old: str, new: str, reason: str, by: Changer, *, written: bool
 ) -> None:
     diff = unified((f"soul {number - 1}", f"soul {number}"), lines_of(old) if old else [], lines_of(new))
-    tx.write(
-        INSERT,
-        (agent, number, new, diff, reason, by.name, by.instruction, by.proposal, tx.now_ms, int(written)),
-    )
-
-
-class Suggestion(NamedTuple):
-    """Change that an agent suggests to its own soul."""
-
-    trait: str
-    value: str
-    observation: str
+    tx.write(INSERT, (agent, number, new, diff, reason, by.name, by.instruction, by.proposal, tx.now_ms, int(written)))
 
 
 def suggest(
@@ -176,24 +159,53 @@ def suggest(
         text = f"you have the maximum of {MOST_SUGGESTIONS} open suggestions"
         raise Refused("conflict", text, "continue without it; a person can decide them: awk needs")
     use(tx, holder, messages=1, text=f"{observation}{value}")
-    place = (holder.agent, holder.space, said.trait, value)
-    name = SOUL.propose(tx, *place, reason=observation, instruction=holder.number)
-    version = None
     # Otherwise a person decides, because a soul is part of each prompt of the agent.
-    if at_once and of_work(tx.conn, holder.number) == "user":
-        by = Changer(holder.name, holder.number, number_of(name, SOUL.letter))
-        version = add_version(tx, holder.agent, standing, text_of(changed), observation, by)
+    body = text_of(changed) if at_once and of_work(tx.conn, holder.number) == "user" else None
+    said = Suggestion(said.trait, value, observation)
+    name = _propose(tx, holder.agent, holder.space, standing, said, Changer(holder.name, holder.number), body)
+    return SOUL.find(tx.conn, holder.agent, name)
+
+
+def _propose(
+    tx: Transaction, agent: str, space: str, standing: SoulStanding, said: Suggestion, by: Changer, body: str | None
+) -> str:
+    """Store a suggestion, and ``body`` as the version that applies it unless a person decides. Return its id."""
+    detail = {"messages": said.messages, "risk": said.risk}
+    place = (agent, space, said.trait, said.value)
+    name = SOUL.propose(tx, *place, reason=said.observation, author=by.name, instruction=by.instruction, detail=detail)
+    version = None
+    if body is not None:
+        by = by._replace(proposal=number_of(name, SOUL.letter))
+        version = add_version(tx, agent, standing, body, said.observation, by)
         SOUL.decide(tx, name, "approved", "auto", "", version)
-    made = SOUL.find(tx.conn, holder.agent, name)
-    data = {"id": name, "state": made.state, "version": version}
-    tx.emit("soul.changed", agent=holder.name, space=holder.space, instruction=holder.number, data=data)
-    return made
+    data = {"id": name, "state": "open" if version is None else "approved", "version": version}
+    tx.emit("soul.changed", agent=name_of(agent), space=space, instruction=by.instruction, data=data)
+    return name
+
+
+def observe(
+    tx: Transaction,
+    agent: AgentKey,
+    standing: SoulStanding,
+    found: Iterable[Suggestion],
+    instruction: int,
+    text_of: Callable[[Mapping[str, Any]], str] | None,
+) -> None:
+    """Store a guard's suggestions, the answer of its ``instruction``; with ``text_of`` apply those of low risk."""
+    by = Changer(GUARD, instruction)
+    for said in found:
+        if SOUL.count(tx.conn, agent) < MOST_SUGGESTIONS:
+            traits = evolved(standing.traits, said.trait, said.value) if said.risk == "low" else {}
+            body = text_of(traits) if text_of is not None and said.risk == "low" else None
+            _propose(tx, agent, personal_space(agent), standing, said, by, body)
+            if body is not None:
+                standing = SoulStanding(standing.baseline, body, traits)
 
 
 def approve(
     tx: Transaction,
-    agent: AgentKey,
     standing: SoulStanding,
+    agent: AgentKey,
     name: str,
     reason: str,
     text_of: Callable[[Mapping[str, Any]], str],
@@ -226,7 +238,7 @@ def reject(tx: Transaction, agent: AgentKey, name: str, reason: str) -> SoulProp
 BODY: Final = "SELECT body FROM soul_versions WHERE agent = ? AND version = ?"
 
 
-def roll_back(tx: Transaction, agent: AgentKey, standing: SoulStanding, version: int, reason: str) -> int:
+def roll_back(tx: Transaction, standing: SoulStanding, agent: AgentKey, version: int, reason: str) -> int:
     """Add a copy of ``version``; return its number. Raises Refused: not_found, conflict."""
     row = tx.conn.execute(BODY, (agent, version)).fetchone()
     if row is None:

@@ -34,30 +34,24 @@ class Subspace(msgspec.Struct, frozen=True):
 
 INSERT: Final = """
 INSERT INTO subspaces (number, space, base, name, run, opener, opener_key, instruction, opened_ms)
-VALUES (:number, :space, :base, :name, :run, :opener, :opener_key, :instruction, :now)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 NEXT: Final = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'subspaces'), 0) + 1"
 
 
-def insert(tx: Transaction, base: str, name: str, run: int, opener: str, key: AgentKey, instruction: int) -> SpaceId:
+Opener = tuple[str, str, int]
+"""Opener of a space, its key and instruction; 0: a rule opened it, and without a key the rule of a person or a file."""
+
+
+def insert(tx: Transaction, base: str, name: str, run: int, by: Opener) -> SpaceId:
     """Store a new space below ``base`` and return its id."""
     number = int(tx.conn.execute(NEXT).get)
     space = subspace(base, name, number)
-    values = {
-        "number": number,
-        "space": space,
-        "base": base,
-        "name": name,
-        "run": run,
-        "opener": opener,
-        "opener_key": key,
-        "instruction": instruction,
-        "now": tx.now_ms,
-    }
-    tx.conn.execute(INSERT, values)
+    tx.conn.execute(INSERT, (number, space, base, name, run, *by, tx.now_ms))
     return space
 
 
+ADD_AGENT: Final = "INSERT INTO members (space, name, agent) SELECT :space, key, key FROM agents WHERE key = :name"
 ADD_MEMBER: Final = """
 INSERT INTO members (space, name, agent, backend, answer_ms, needs)
 SELECT :space, name, agent, backend, answer_ms, needs FROM members WHERE space = :base AND name = :name
@@ -66,8 +60,9 @@ REMOVE_MEMBER: Final = "DELETE FROM members WHERE space = :space AND name = :nam
 
 
 def add_members(tx: Transaction, space: str, base: str, names: Iterable[str]) -> None:
-    """Add members of ``base`` to ``space``, with the same settings."""
-    tx.conn.executemany(ADD_MEMBER, [{"space": space, "base": base, "name": name} for name in names])
+    """Add members of ``base`` to ``space``, with the same settings; or agents to the space of a person."""
+    add = ADD_AGENT if space == base else ADD_MEMBER
+    tx.conn.executemany(add, [{"space": space, "base": base, "name": name} for name in names])
 
 
 def remove_members(tx: Transaction, space: str, names: Iterable[str]) -> None:
@@ -98,6 +93,15 @@ def is_open(conn: apsw.Connection, space: str) -> bool:
     """Return whether ``space``, which is below another, is open."""
     found = by_space(conn, space)
     return found is not None and found.closed_ms is None
+
+
+# The spaces of people are runs without a file.
+OWN: Final = """
+SELECT 0 AS number, space, space AS base, name, id AS run, 'user' AS opener, '' AS opener_key, 0 AS instruction,
+  started_ms AS opened_ms, ended_ms AS closed_ms FROM workflows WHERE file = ''
+"""
+own = Sql(f"{OWN} AND id = (SELECT max(id) FROM workflows WHERE space = ?)").row(Subspace)  # noqa: S608 - constants only
+"""Return the space of a person, open or closed, or None; also None if a workflow has continued there."""
 
 
 find_open = Sql(f"""
@@ -155,12 +159,11 @@ def with_those_below(conn: apsw.Connection, spaces: Iterable[str]) -> tuple[Spac
 
 
 # By the public name: of all runs with that name and tag, the newest first.
-NAMED: Final = """
-SELECT number, space, base, name, run, opener, opener_key, instruction, opened_ms, closed_ms FROM subspaces
-WHERE name = :name AND (:run IS NULL OR run = :run)
+NAMED: Final = f"""
+{COLUMNS} WHERE name = :name AND (:run IS NULL OR run = :run)
   AND run IN (SELECT w.id FROM workflows AS w WHERE w.name = :workflow AND w.tag = :tag)
 ORDER BY number DESC
-"""
+"""  # noqa: S608 - constants only
 
 
 def named(conn: apsw.Connection, place: str, run: int | None = None) -> tuple[Subspace, ...]:
@@ -190,11 +193,11 @@ def last_words(conn: apsw.Connection, space: str) -> tuple[str, str] | None:
     return cast("tuple[str, str] | None", conn.execute(LAST_WORDS, (space,)).fetchone())
 
 
-IN_RUNS: Final = """
-SELECT number, space, base, name, run, opener, opener_key, instruction, opened_ms, closed_ms FROM subspaces
-WHERE CASE WHEN :run IS NULL
-  THEN run IN (SELECT w.id FROM workflows AS w WHERE w.state = 'running') ELSE run = :run END ORDER BY number
-"""
+IN_RUNS: Final = f"""
+{COLUMNS} WHERE CASE WHEN :run IS NULL
+  THEN run IN (SELECT w.id FROM workflows AS w WHERE w.state = 'running') ELSE run = :run END
+UNION ALL {OWN} AND CASE WHEN :run IS NULL THEN state = 'running' ELSE id = :run END ORDER BY number, run
+"""  # noqa: S608 - constants only
 
 
 def listed(conn: apsw.Connection, run: int | None) -> SpaceList:
@@ -205,7 +208,7 @@ def listed(conn: apsw.Connection, run: int | None) -> SpaceList:
 
 def document(conn: apsw.Connection, space: str) -> SpaceDocument:
     """Return the public view of the space ``space``, which must exist."""
-    row = by_space(conn, space)
+    row = by_space(conn, space) or own(conn, space)
     assert row is not None, space
     return SpaceDocument(**_shown(conn, row))
 
@@ -216,7 +219,7 @@ def _shown(conn: apsw.Connection, row: Subspace) -> dict[str, Any]:
         "space": place_of(row.space),
         "run": run_id(row.run),
         "opener": row.opener,
-        "instruction": instruction_id(row.instruction),
+        "instruction": instruction_id(row.instruction) if row.instruction else "",
         "state": "open" if row.closed_ms is None else "closed",
         "members": members(conn, row.space),
         "opened_at": rfc3339(row.opened_ms),

@@ -124,8 +124,7 @@ class _TotalsRow(msgspec.Struct, frozen=True):
 def report(
     conn: apsw.Connection, *, space: SpaceId | None = None, name: str | None = None, agent: str | None = None
 ) -> UsageReport:
-    """Return the usage in ``space`` (a public name: all its runs), of ``name`` or ``agent``, or
-    all.
+    """Return the usage in ``space`` (a public name: all its runs), of ``name`` or ``agent``, or all.
 
     ``name`` is an agent's name there, ``agent`` its key. Reads every instruction: call in a thread.
     """

@@ -1,5 +1,4 @@
-"""Tasks: rows of a workspace's graph, and their steps. A task has a number there (``t3``), or a
-key.
+"""Tasks: rows of a workspace's graph, and their steps. A task has a number there (``t3``), or a key.
 
 An attempt holds a claimed task: the commit that ends the attempt releases the task, and the next
 attempt of the same instruction claims it again, unless another agent did. kernel.policy.tasks
@@ -13,15 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 import apsw
 import msgspec
 
-from kernel.policy.tasks import (
-    GIVEN_OUT,
-    OVER,
-    TRANSITIONS,
-    FileClaim,
-    Needed,
-    TaskStep,
-    claims_against,
-)
+from kernel.policy.tasks import GIVEN_OUT, OVER, TRANSITIONS, FileClaim, Needed, TaskStep, claims_against
 from kernel.store import rows
 from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
-import apsw
 from msgspec import to_builtins
 
 from kernel.rule.evaluate import CORE_TABLE, Table
+from kernel.store.memory_texts import WriterConnection
 from protocol.api.document import FileError
 from protocol.message import DURABLE, Event, Message
 from protocol.names import instruction_id, number_of, place_of
@@ -36,11 +36,11 @@ class Transaction:
 
     __slots__ = ("conn", "events", "forgets", "now", "now_ms", "rules", "write")
 
-    def __init__(self, conn: apsw.Connection, now_ms: int, rules: Table = CORE_TABLE) -> None:
+    def __init__(self, conn: WriterConnection, now_ms: int, rules: Table = CORE_TABLE) -> None:
         self.conn = conn
         self.rules = rules
         """Rules that evaluate each message."""
-        self.write: Final[Callable[[str, Bindings], object]] = conn.cursor().execute
+        self.write: Callable[[str, Bindings], object] = conn.execute if conn.active else conn.cursor().execute
         """Runs a statement without a result on a reused cursor; ``conn.execute`` creates one each time."""
         self.now_ms = now_ms
         self.now = rfc3339(now_ms)

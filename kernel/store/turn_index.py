@@ -83,9 +83,7 @@ def put_turns(conn: apsw.Connection, turns: Iterable[IndexedTurn], upto: IndexPr
 
 
 def put_kept(conn: apsw.Connection, agent: str, kept: Iterable[KeptText]) -> int:
-    """Index exactly the texts ``kept`` of ``agent``. Return the number of changes. Raises
-    apsw.Error.
-    """
+    """Index exactly the texts ``kept`` of ``agent``. Return the number of changes. Raises apsw.Error."""
     changed = 0
     with conn:
         shelf = _number_in(conn, ADD_SHELF, SHELF, agent, "memory")
@@ -200,9 +198,7 @@ def search(
 def search_kept(
     conn: apsw.Connection, agent: str, asked: Sequence[str], tiers: Iterable[str]
 ) -> tuple[tuple[str, ...], Corpus]:
-    """Return the best texts of ``agent`` in ``tiers`` by words of ``asked``, and the index's
-    statistics.
-    """
+    """Return the best texts of ``agent`` in ``tiers`` by words of ``asked``, and the index's statistics."""
     wanted, corpus, _common = _asked(conn, agent, "memory", asked)
     values = {"asked": wanted, "tiers": " ".join(tiers), "limit": CANDIDATES}
     return tuple(str(name) for (name,) in conn.execute(FIND_KEPT, values)), corpus

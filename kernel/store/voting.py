@@ -18,18 +18,7 @@ from kernel.store import rows, run_outcomes
 from kernel.store.rows import WHOLE, RowPage, Sql
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.names import is_below, place_of
-from protocol.voting import (
-    NO,
-    YES,
-    BallotInfo,
-    BallotState,
-    BallotType,
-    Option,
-    ProposalList,
-    Resolution,
-    Vote,
-    Why,
-)
+from protocol.voting import NO, YES, BallotInfo, BallotState, BallotType, Option, ProposalList, Resolution, Vote, Why
 
 LISTED: Final = 1000
 

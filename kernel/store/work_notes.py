@@ -19,6 +19,7 @@ from protocol.api.agents import AgentStatus
 from protocol.api.instructions import Handover
 from protocol.errors import Refused
 from protocol.names import instruction_id, number_of
+from protocol.target import FLAGGED_CHARACTERS
 from protocol.text import encode_json
 
 METADATA_BYTES: Final = 4096
@@ -166,13 +167,13 @@ def broken_attempts(conn: apsw.Connection, instruction: str) -> int:
 
 
 WAITING: Final = """
-SELECT d.message, m.text FROM deliveries AS d CROSS JOIN messages AS m ON m.seq = d.message
+SELECT d.message, substr(shown(m.text), 1, ?) FROM deliveries AS d CROSS JOIN messages AS m ON m.seq = d.message
 WHERE d.agent = ? AND d.space = ? AND d.state IN ('queued', 'leased', 'injected') AND d.instruction IS NOT ?
 ORDER BY d.message LIMIT ?
 """
 
 
 def waiting(conn: apsw.Connection, instruction: str, agent: str, space: str, limit: int) -> tuple[tuple[int, str], ...]:
-    """Return number and text of open messages to ``agent``, other than ``instruction``'s."""
-    values = (agent, space, number_of(instruction, "i"), limit)
+    """Return number and start of text of open messages to ``agent``, other than ``instruction``'s."""
+    values = (FLAGGED_CHARACTERS, agent, space, number_of(instruction, "i"), limit)
     return tuple(cast("list[tuple[int, str]]", conn.execute(WAITING, values).fetchall()))

@@ -1,6 +1,6 @@
 """Queries about workflows. Each start is a row: a *run*, identified by a number internally and by its id externally."""
 
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Final, Literal, NamedTuple, cast
 
 import apsw
 import msgspec
@@ -47,42 +47,43 @@ INSERT: Final = """
 INSERT INTO workflows
   (name, tag, space, mode, file, definition, params, vouched, state, started_ms, deadline_ms, hops_limit,
   instructions_limit, wall_time_ms, budget_tokens, budget_usd, workspace, mirror, bound, exit_from,
-  approval, attended)
+  approval, attended, open)
 VALUES
   (:name, :tag, :space, :mode, :file, :definition, :params, :vouched, 'running', :now, :deadline_ms, :hops,
   :instructions, :wall_time_ms, :budget_tokens, :budget_usd, :workspace, :mirror, :bound, :exit_from,
-  :approval, :attended)
+  :approval, :attended, :open)
 """
 
 
 def insert(tx: Transaction, row: StartRun) -> None:
     """Store the row of a run that starts now."""
-    spec, options = row.spec, row.spec.options
+    spec, options, limits = row.spec, row.spec.options, row.limits
+    tx.conn.spaces.discard(row.space)
+    if spec.workspace == "memory":
+        tx.conn.activate()
+        tx.conn.spaces.add(row.space)
+        tx.write = tx.conn.execute
     values = {
-        "name": spec.name,
-        "tag": spec.tag,
+        **msgspec.structs.asdict(spec),
+        **msgspec.structs.asdict(options),
         "space": row.space,
-        "mode": spec.mode,
-        "file": spec.file,
-        "definition": spec.definition,
-        "params": msgspec.json.encode(spec.params),
-        "vouched": msgspec.json.encode(spec.vouched),
         "now": tx.now_ms,
-        "deadline_ms": spec.deadline_ms,
-        "hops": row.limits.hops,
-        "instructions": row.limits.instructions,
-        "wall_time_ms": spec.wall_time_ms,
+        "hops": limits.hops,
+        "instructions": limits.instructions if spec.file else 2**53,  # The space of a person has no such limit.
+        "params": tx.conn.conceal(msgspec.json.encode(spec.params), row.space),
+        "vouched": msgspec.json.encode(spec.vouched),
         "budget_tokens": options.budget.tokens,
         "budget_usd": options.budget.usd,
-        "workspace": spec.workspace,
-        "mirror": spec.mirror,
-        "bound": spec.bound,
-        "exit_from": options.exit_from,
-        "approval": options.approval,
-        "attended": options.attended,
+        "open": spec.is_open,
     }
     tx.conn.execute(INSERT, values)
 
+
+memory_spaces = Sql("""
+SELECT space FROM workflows AS w WHERE workspace = 'memory' AND state <> ?
+  AND NOT EXISTS (SELECT 1 FROM workflows AS r WHERE r.space = w.space AND r.id > w.id AND r.workspace <> 'memory')
+""").set_of(str)
+"""Return the spaces whose newest run has ``provider: memory`` and is not in this state."""
 
 STOP_WORKFLOW: Final = """
 UPDATE workflows SET state = 'stopped', status = ?, exit_code = ?, ended_ms = ? WHERE space = ? AND state = 'running'
@@ -98,21 +99,9 @@ def end(tx: Transaction, space: str, status: str, exit_code: int) -> None:
     tx.emit("workflow.stopped", space=space, data=data)
 
 
-def _options(
-    budget_tokens: int | None, budget_usd: float | None, exit_from: str | None, approval: Approval | None, attended: int
-) -> RunOptions:
-    return RunOptions(
-        budget=RunBudget(tokens=budget_tokens, usd=budget_usd),
-        exit_from=exit_from,
-        approval=approval,
-        attended=bool(attended),
-    )
-
-
 WORKSPACE: Final = """
 SELECT name, tag, file, hops_limit, instructions_limit, assigned, limited, limited_by, mode,
-  workspace <> 'none' AS has_channel,
-  budget_tokens, budget_usd, exit_from, approval, attended
+  workspace <> 'none' AS has_channel, attended AS watched
 FROM workflows WHERE space = ? AND state = 'running'
 """
 
@@ -122,19 +111,7 @@ def workspace(conn: apsw.Connection, space: str) -> RunningWorkspace | None:
     if is_below(space) and not spaces.is_open(conn, space):
         return None
     found = conn.execute(WORKSPACE, (base_space(space),))
-    return rows.one(found, WORKSPACE, _workspace, limited=bool, has_channel=bool)
-
-
-def _workspace(
-    budget_tokens: int | None,
-    budget_usd: float | None,
-    exit_from: str | None,
-    approval: Approval | None,
-    attended: int,
-    **columns: Any,
-) -> RunningWorkspace:
-    options = _options(budget_tokens, budget_usd, exit_from, approval, attended)
-    return RunningWorkspace(**columns, options=options)
+    return rows.one(found, WORKSPACE, RunningWorkspace, limited=bool, has_channel=bool, watched=bool)
 
 
 RECORDS: Final = select(WorkflowRecord, "workflows")
@@ -195,7 +172,11 @@ def _progress(
     failed: int,
     incomplete: int,
     used_up: int | None,
-    *options: Any,
+    tokens: int | None,
+    usd: float | None,
+    exit_from: str | None,
+    approval: Approval | None,
+    attended: int,
 ) -> RunSnapshot:
     waits = _waits(conn, space, now_ms)
     over = waits is not None and failed
@@ -209,7 +190,9 @@ def _progress(
         deadline_ms=deadline_ms,
         causes=frozenset(cause for (cause,) in conn.execute(FAILED_FOR, (number,))) if over else frozenset(),
         used_up=bool(used_up),
-        options=_options(*options),
+        options=RunOptions(
+            budget=RunBudget(tokens=tokens, usd=usd), exit_from=exit_from, approval=approval, attended=bool(attended)
+        ),
     )
 
 

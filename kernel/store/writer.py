@@ -1,9 +1,8 @@
 """The one writer: a thread that owns the writing connection and commits jobs in groups.
 
-Callers submit jobs and get an answer only after COMMIT. Waiting jobs share one transaction and one
-fsync, and a failing job affects no other. Most failing jobs raise before they change a row, so that
-nothing has to be undone. Otherwise all jobs of the group run again, each in its own savepoint. A
-job may therefore run twice and must change nothing but rows.
+Callers submit jobs and get an answer only after COMMIT. Waiting jobs share one transaction and one fsync, and a failing
+job affects no other. Most failing jobs raise before they change a row, so that nothing has to be undone. Otherwise all
+jobs of the group run again, each in its own savepoint. A job may therefore run twice and must change nothing but rows.
 """
 
 import logging
@@ -70,10 +69,14 @@ class _Job(msgspec.Struct, eq=False):
     """Task that waits for the answer; None if it was cancelled."""
     soon: bool = False
     """The job may wait for another one to share its commit."""
+    shielded: bool = False
+    """A cancellation waits for the answer."""
     result: Any = UNSET
     failure: outcome.Error | None = None
 
     def abandon(self, _raise_cancel: object) -> trio.lowlevel.Abort:
+        if self.shielded:
+            return trio.lowlevel.Abort.FAILED
         self.task = None
         return trio.lowlevel.Abort.SUCCEEDED
 
@@ -162,6 +165,12 @@ class Writer:
         nothing has changed. If the caller is cancelled, a submitted job is committed anyway.
         """
         return cast("T", await self._hand_in(_Job(job, args, kwargs, trio.lowlevel.current_task())))
+
+    async def commit_shielded(
+        self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Commit ``job``; once it is submitted, a cancellation waits for its result. Return the result."""
+        return cast("T", await self._hand_in(_Job(job, args, kwargs, trio.lowlevel.current_task(), shielded=True)))
 
     async def commit_soon(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Commit ``job`` within SOON_SECONDS, together with other jobs. Return its result."""

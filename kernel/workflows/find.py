@@ -1,10 +1,9 @@
 """Search for a workflow file: by name (``.workflows/``, project file), path, or in a repository.
 
-A checkout is a folder in the state directory with the plain files of one commit (XF04-XF06). A file
-beside it has the digest; its modification time is the last use of the checkout. A ref is resolved
-once: ``.workflows/remote.lock`` pins its commit until an update is requested. People commit the
-lock file; it grants no trust. Pinned commits are never removed. Fetched files are not executed
-here.
+A checkout is a folder in the state directory with the plain files of one commit (XF04-XF06). A file beside it has the
+digest; its modification time is the last use of the checkout. A ref is resolved once: ``.workflows/remote.lock`` pins
+its commit until an update is requested. People commit the lock file; it grants no trust. Pinned commits are never
+removed. Fetched files are not executed here.
 """
 
 import os
@@ -198,9 +197,8 @@ def find_workflow(
 ) -> WorkflowFile:
     """Return the file for ``asked``: a name, or a path relative to ``cwd`` or the project root.
 
-    A ``confined`` path, and a path in the project file, must be inside the project; other paths may
-    lead anywhere. ``checkout`` is the fetched commit of a remote ``asked``. Raises
-    Refused(unknown_workflow), BadDefinition.
+    A ``confined`` path, and a path in the project file, must be inside the project; other paths may lead anywhere.
+    ``checkout`` is the fetched commit of a remote ``asked``. Raises Refused(unknown_workflow), BadDefinition.
     """
     if checkout is not None:
         remote = checkout.remote

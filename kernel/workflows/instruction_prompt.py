@@ -5,6 +5,7 @@ the overrides of the workflow (CF18).
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Final, Protocol
 
@@ -17,6 +18,7 @@ from kernel.agents.prompt import WAITING, AssembledPrompt, assemble
 from kernel.agents.skills import RulesFile
 from kernel.agents.soul import read_soul, soul_path, traits_of
 from kernel.agents.workspace_prompt import UNCLAIMED, PromptContext, TreeContext
+from kernel.policy.creation import effective
 from kernel.policy.tools import Situation, offered_tools
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import (
@@ -35,13 +37,13 @@ from kernel.store.agents import AgentRecord
 from kernel.store.database import Reader
 from kernel.store.messages import AnyWork, in_hand
 from kernel.store.transitions import worktrees
-from kernel.workflows.members import effective
 from protocol.agent import AgentDefinition, scopes_of
 from protocol.agent_memory import least
+from protocol.documents import DocumentInfo
 from protocol.errors import Refused
 from protocol.instruction import WaitReason
 from protocol.names import is_personal, number_of, place_of
-from protocol.project import GuardSettings
+from protocol.project import GuardSettings, ProjectDefinition
 from protocol.target import flag_of
 from protocol.tools import ToolScope
 from protocol.workflow import Ref, WorkflowDefinition
@@ -77,7 +79,7 @@ async def known_for(source: PromptSource, definition: AgentDefinition, memories:
     if not definition.memory.budget:
         return Known()
     try:
-        place = memories.place(source.agent, reader.now(agents.row, source.agent))
+        place = memories.place(source.agent, reader.now(agents.row, source.agent), definition)
         if place is None:
             return Known()
         asked = reader.now(messages.these, (source.message_seq, *source.joined))
@@ -95,12 +97,16 @@ def instruction_prompt(
     reader: Reader,
     rules: Sequence[RulesFile] = (),
     known: Known = NOTHING_KNOWN,
+    project: ProjectDefinition | None = None,
 ) -> AssembledPrompt:
-    """Return the prompt with which an attempt would start now. Raises BadDefinition (``system_file``)."""
+    """Return the prompt with which an attempt would start now. Raises BadDefinition (``system_file``).
+
+    ``project``: the project's definition, if it was just read.
+    """
     message, *joined = reader.now(messages.these, (source.message_seq, *source.joined))
     thread = reader.now(messages.thread, source.space, source.message_seq, definition.context.thin_thread)
     # Messages that the agent is already working on, in other work that this instruction interrupts.
-    found = reader.now(in_hand, source.agent, tuple(said.seq for said in thread))
+    found = reader.now(in_hand, source.agent, [said.seq for said in thread])
     at_work = {seq: f"{one.instruction}, {_WAITS[one.waits_for]}" for seq, one in found.items()}
     context: PromptContext
     if is_personal(source.space):
@@ -109,7 +115,10 @@ def instruction_prompt(
         here = reader.now(run_outcomes.expected_in, source.space)
         members = tuple(member.name for member in reader.now(agents.members, source.space))
         tree = _tree(source, reader)
-        entry, owner = _documents(source, reader) if here.has_channel else ("", "")
+        entry: DocumentInfo | None = None
+        if here.has_channel:
+            with suppress(Refused):  # The run was removed.
+                entry = reader.now(documents.read, source.space, None)
         answers = here.exit_from in (None, source.name) and here.schema is not None
         context = PromptContext(
             name=source.name,
@@ -120,8 +129,9 @@ def instruction_prompt(
             verdict="" if here.verdict is None else here.verdict.id,
             electors=() if here.verdict is None else here.verdict.electors,
             in_hand=at_work,
-            document=entry,
-            document_owner=owner,
+            document="" if entry is None else entry.file,
+            document_owner="" if entry is None else entry.owner or "",
+            document_text="" if entry is None else entry.content,
             claimed=_claimed(source, reader),
             unclaimed=reader.now(task_views.unclaimed, source.space, UNCLAIMED + 1) if here.has_channel else (),
             tree=tree,
@@ -129,7 +139,9 @@ def instruction_prompt(
     tools: set[ToolScope] = {*scopes_of(definition.scopes), "all", *(() if context.tree is None else ("tree",))}
     context = msgspec.structs.replace(
         context,
-        tools=offered_tools(situation_of(source.space, catalog, reader), tools, definition.scopes, definition.tools),
+        tools=offered_tools(
+            situation_of(source.space, catalog, reader, project), tools, definition.scopes, definition.tools
+        ),
         trusts=reader.now(messages.trust_of_messages, (*thread, message, *joined), source.name),
         waiting=_waiting(source, reader),
         broken_attempts=reader.now(work_notes.broken_attempts, source.instruction),
@@ -140,15 +152,6 @@ def instruction_prompt(
         thread = tuple(said for said in thread if context.name in (said.sender, *said.to))
     memory = memory_parts(definition.memory, known, context.tools)
     return assemble(definition, catalog.system_text(definition), context, thread, message, joined, rules, memory)
-
-
-def _documents(source: PromptSource, reader: Reader) -> tuple[str, str]:
-    """Return the names of the entry document and of its owner; empty for a removed run."""
-    try:
-        found = reader.now(documents.settings, source.space)
-    except Refused:
-        return "", ""
-    return found.entry, found.owner(found.entry) or ""
 
 
 def _claimed(source: PromptSource, reader: Reader) -> tuple[str, ...]:
@@ -187,10 +190,9 @@ _workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
 def definition_for(key: str, space: str, catalog: Catalog, reader: Reader) -> AgentDefinition:
     """Return the definition for the next attempt of agent ``key`` in ``space``.
 
-    An agent's file is read again; if it has become invalid, its last valid version applies. An
-    inline or ephemeral agent is read from the store. The soul in ``soul.yaml`` replaces the soul in
-    the agent's file. Raises Refused(unknown_agent) if the file was deleted, BadDefinition if it was
-    never valid.
+    An agent's file is read again; if it has become invalid, its last valid version applies. An inline or ephemeral
+    agent is read from the store. The soul in ``soul.yaml`` replaces the soul in the agent's file. Raises
+    Refused(unknown_agent) if the file was deleted, BadDefinition if it was never valid.
     """
     record = reader.now(agents.row, key)
     definition = definition_of(key, record, catalog)
@@ -238,17 +240,19 @@ def _with_managed_soul(
     return msgspec.structs.replace(definition, soul=traits_of(newest.body.encode(), soul_path(definition)))
 
 
-def situation_of(space: str, catalog: Catalog, reader: Reader) -> Situation:
+def situation_of(space: str, catalog: Catalog, reader: Reader, project: ProjectDefinition | None = None) -> Situation:
     """Return the situation of an agent in ``space``, which determines its tools."""
-    guarded = settings_of(space, catalog, reader) != GuardSettings()
+    guarded = settings_of(space, catalog, reader, project) != GuardSettings()
     if is_personal(space) or not reader.now(run_outcomes.expected_in, space).has_channel:
         return Situation(guarded=guarded)
     return Situation(team=True, guarded=guarded, uses=reader.now(run_outcomes.in_use, space))
 
 
-def settings_of(space: str, catalog: Catalog, reader: Reader) -> GuardSettings:
-    """Return the guard settings for ``space``: those of its workflow, or else of the project."""
-    run = None if is_personal(space) else reader.now(workflows.by_space, space)
+def settings_of(
+    space: str, catalog: Catalog, reader: Reader, project: ProjectDefinition | None = None
+) -> GuardSettings:
+    """Return the guard settings for ``space``: those of its newest run, or else of the project."""
+    run = None if is_personal(space) else reader.now(workflows.latest, space)
     source = None if run is None else reader.now(workflows.source, run.id)
     own = None if source is None else _workflow.decode(source.definition).guard
-    return catalog.kept_project().guard if own is None else own
+    return (project or catalog.kept_project()).guard if own is None else own

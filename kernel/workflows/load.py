@@ -26,12 +26,13 @@ from kernel.agents.definition import (
     place_at,
 )
 from kernel.agents.mock_script import full_rules
+from kernel.policy.creation import effective
 from kernel.source.convert import Converter, TypeRules
 from kernel.source.diagnostics import BadDefinition, Diagnostics, Location
 from kernel.source.files import folder_errors
 from kernel.source.yaml_tree import MapNode, Node, ScalarNode
 from kernel.workflows.find import SUFFIXES, WORKFLOWS, Checkout, WorkflowFile, find_workflow, workflow_names
-from kernel.workflows.members import WorkflowMember, effective
+from kernel.workflows.members import WorkflowMember
 from kernel.workflows.variables import check_params, check_texts, text_defaults
 from kernel.workflows.workspace import check_deliver, check_output, check_rules, check_tasks, check_workspace
 from protocol.agent import AgentDefinition
@@ -151,12 +152,7 @@ class LoadedWorkflow(msgspec.Struct, frozen=True):
 
 
 def load_workflow(
-    catalog: Catalog,
-    asked: str,
-    cwd: Path | None = None,
-    checkout: Checkout | None = None,
-    *,
-    confined: bool = False,
+    catalog: Catalog, asked: str, cwd: Path | None = None, checkout: Checkout | None = None, *, confined: bool = False
 ) -> LoadedWorkflow:
     """Return the workflow for ``asked`` with its agents; a ``confined`` path stays inside the project.
 

@@ -7,24 +7,6 @@ from protocol.agent import AgentDefinition
 from protocol.names import AgentKey, inline_key
 from protocol.workflow import Ref
 
-_OVERRIDES = (
-    "model",
-    "backend",
-    "provider",
-    "max_tokens",
-    "max_steps",
-    "effort",
-    "thinking",
-    "temperature",
-    "timeouts",
-    "budget",
-    "approval",
-    "read_only",
-    "schedule",
-    "needs",
-    "mock",
-)
-
 
 class WorkflowMember(msgspec.Struct, frozen=True):
     """A member with its current definition, including overrides.
@@ -36,14 +18,6 @@ class WorkflowMember(msgspec.Struct, frozen=True):
     definition: AgentDefinition
     ref: Ref | None = None
     base: AgentDefinition | None = None
-
-
-def effective(definition: AgentDefinition, ref: Ref) -> AgentDefinition:
-    """Return ``definition`` with the overrides of ``ref``. All other keys, such as the soul, stay unchanged."""
-    changes = {key: getattr(ref, key) for key in _OVERRIDES if getattr(ref, key) is not None}
-    if ref.prompt is not None:
-        changes["prompt"] = msgspec.structs.replace(definition.prompt, append=ref.prompt.append)
-    return msgspec.structs.replace(definition, **changes)
 
 
 def specs(members: tuple[WorkflowMember, ...], space: str) -> tuple[MemberSpec, ...]:

@@ -116,12 +116,7 @@ def prepare(
         bound=place.bound,
     )
     return PreparedWorkflow(
-        loaded=loaded,
-        spec=spec,
-        values=values,
-        root=catalog.root,
-        folder=place.folder,
-        continues=request.continues,
+        loaded=loaded, spec=spec, values=values, root=catalog.root, folder=place.folder, continues=request.continues
     )
 
 

@@ -42,12 +42,7 @@ _numbers: Final = itertools.count(1)
 
 
 async def run_setup(
-    steps: tuple[SetupStep, ...],
-    values: Mapping[str, str],
-    *,
-    launcher: Launcher,
-    cwd: str,
-    env: Mapping[str, str],
+    steps: tuple[SetupStep, ...], values: Mapping[str, str], *, launcher: Launcher, cwd: str, env: Mapping[str, str]
 ) -> dict[str, str]:
     """Run ``steps`` in order; return ``values`` and the outputs of steps, as text without final newlines.
 

@@ -45,10 +45,9 @@ async def start(
 ) -> StartedRun:
     """Run setup, then start the workflow and send its kickoff in one commit.
 
-    The answer is stored for ``request``. ``repository`` and ``paths`` (existing trees) are used to
-    plan working trees, which include commits of setup. Raises Refused: setup_failed, too_large,
-    already_running and refusals of the writer. After a cancellation during setup, nothing has
-    started; later, the workflow may run.
+    The answer is stored for ``request``. ``repository`` and ``paths`` (existing trees) are used to plan working trees,
+    which include commits of setup. Raises Refused: setup_failed, too_large, already_running and refusals of the writer.
+    After a cancellation during setup, nothing has started; later, the workflow may run.
     """
     definition = prepared.loaded.definition
     if (lost := root_fault(str(prepared.root))) is not None:

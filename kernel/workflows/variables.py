@@ -97,10 +97,7 @@ def show_value(value: Value) -> str:
 
 def _faults(param: Param, names: set[str], shorts: set[str]) -> Iterator[tuple[str, str]]:
     if not _NAME.fullmatch(param.name):
-        yield (
-            "name",
-            f"{param.name[:60]!r} is not a name: use at most 32 lower-case letters, digits, '_' and '-'",
-        )
+        yield ("name", f"{param.name[:60]!r} is not a name: use at most 32 lower-case letters, digits, '_' and '-'")
     if param.name in names:
         yield "name", f"{param.name!r} is declared twice"
     if param.short is not None and not _SHORT.fullmatch(param.short):

@@ -145,8 +145,7 @@ _HINT: Final = "write a folder relative to the project root, such as data/review
 class WorkspaceSettings(msgspec.Struct, frozen=True):
     """Settings of a workspace; ``folder`` is relative to the root, None without a workspace.
 
-    ``mirror``: messages are also written to ``folder``. ``bound``: messages are kept for later
-    runs.
+    ``mirror``: messages are also written to ``folder``. ``bound``: messages are kept for later runs.
     """
 
     keeping: Keeping
@@ -193,12 +192,7 @@ def check_workspace(
         where = f"workspace.{part}"
         if steps and workspace.git == "none":
             trouble = "needs working trees"
-            problems.add(
-                place_at(node, where),
-                where,
-                trouble,
-                "write git: worktree, or use setup: of the workflow",
-            )
+            problems.add(place_at(node, where), where, trouble, "write git: worktree, or use setup: of the workflow")
         for index, step in enumerate(steps):
             if not step.shell.strip():
                 problems.add(place_at(node, where), f"{where}[{index}].shell", "the command is empty")
@@ -242,10 +236,7 @@ def _check_followed(definition: WorkflowDefinition, node: Node, problems: Diagno
         elif source == name:
             message = "an agent cannot follow itself"
         elif source not in definition.agents:
-            message, hint = (
-                f"{source[:60]!r} is not an agent of this workflow",
-                f"use {', '.join(definition.agents)}",
-            )
+            message, hint = (f"{source[:60]!r} is not an agent of this workflow", f"use {', '.join(definition.agents)}")
         if message:
             problems.add(place_at(node, where), f"{where}.from", message, hint)
 

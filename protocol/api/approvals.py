@@ -60,8 +60,7 @@ class ApprovalRuleRow(Body, frozen=True, kw_only=True):
 
 
 class ApprovalRules(Page, frozen=True, kw_only=True):
-    """``awk needs --rules``: calls that are granted without a request, the oldest first. Pass
-    ``next`` as ``after``."""
+    """``awk needs --rules``: calls that are granted without a request, the oldest first. Pass ``next`` as ``after``."""
 
     rules: tuple[ApprovalRuleRow, ...]
     schema: str = "awk/approval-rules/1"
@@ -123,6 +122,7 @@ NeedKind = Literal[
     "approval",
     "vote",
     "agent_error",
+    "silent",
     "credentials",
     "quota",
     "limit",
@@ -147,9 +147,8 @@ class NeedAction(Body, frozen=True, kw_only=True):
 class Need(Body, frozen=True, kw_only=True):
     """Work that is blocked until a person acts. ``text`` is one line for people.
 
-    ``id`` is the id of the request, proposal, task, instruction, run or suggestion, or the name
-    of the agent or file. ``blocks`` are the instructions that wait until the person acts; a vote
-    blocks its run, a task its dependents."""
+    ``id`` is the id of the request, proposal, task, instruction, run or suggestion, or the name of the agent or file.
+    ``blocks`` are the instructions that wait until the person acts; a vote blocks its run, a task its dependents."""
 
     kind: NeedKind
     id: str

@@ -46,8 +46,7 @@ class HistoryHit(_Body, frozen=True, kw_only=True):
 
 
 class _TurnList(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of an agent's ``total`` turns. ``behind``: turns that are not indexed yet are
-    missing."""
+    """Some of an agent's ``total`` turns. ``behind``: turns that are not indexed yet are missing."""
 
     agent: str
     total: int

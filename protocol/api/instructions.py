@@ -70,8 +70,7 @@ class StepInfo(Body, frozen=True, kw_only=True):
 class AskedApproval(Body, frozen=True, kw_only=True):
     """Call that needed approval. ``heard``: an attempt has received the person's decision.
 
-    Until then the call has not run. After an approval, it runs when an attempt makes the same
-    call again."""
+    Until then the call has not run. After an approval, it runs when an attempt makes the same call again."""
 
     id: str
     tool: str

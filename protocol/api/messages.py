@@ -37,8 +37,7 @@ class SendRequest(Ask, frozen=True, kw_only=True):
 
 
 class InstructionResult(Body, frozen=True, kw_only=True):
-    """End of an instruction, or its wait: status ``waiting`` is returned only if a person has to
-    act.
+    """End of an instruction, or its wait: status ``waiting`` is returned only if a person has to act.
 
     ``cause`` is the cause of a failure, ``waits_for`` the reason of a wait. ``unasked``: name of
     the missing key for which the instruction waits."""

@@ -36,6 +36,12 @@ class PsRow(AgentCondition, frozen=True, kw_only=True):
     model: str = ""
     step: int = 0
     doing: str = ""
+    age_s: float | None = None
+    """Age of the running attempt in seconds. This and the next two are null unless its worker is connected."""
+    step_age_s: float | None = None
+    """Time since the start of the attempt's current step."""
+    silent_s: float | None = None
+    """Time since the attempt's last output, without waits for a person."""
     queue: Queue = Queue()
     unread: int = 0
     restarts: int = 0

@@ -232,8 +232,7 @@ class DiffCommit(Body, frozen=True, kw_only=True):
 
 
 class WorktreeDiff(Body, frozen=True, kw_only=True):
-    """Working tree of an agent, with the changes since ``base``. ``patch`` is empty unless
-    requested.
+    """Working tree of an agent, with the changes since ``base``. ``patch`` is empty unless requested.
 
     ``kept_because``: changes that would be lost if the tree were removed after its run.
     ``state``: not yet created (planned), in use (made), or kept after the run."""

@@ -4,7 +4,9 @@ from typing import Any, Literal
 
 from protocol.agent_memory import SourceClass
 from protocol.api.document import Body, Document
-from protocol.project import SoulEvolution
+from protocol.project import SoulEvolution, TrayKind
+
+SoulRisk = Literal["low", "significant"]
 
 
 class SoulVersion(Body, frozen=True, kw_only=True):
@@ -32,12 +34,19 @@ class AgentProposal(Body, frozen=True, kw_only=True):
 
 
 class SoulProposal(AgentProposal, frozen=True, kw_only=True):
-    """Change that an agent suggests for its own soul: ``value`` for ``trait``, because of
-    ``observation``. ``id`` is ``p3``."""
+    """Change that an agent suggests for its own soul, or a guard for the soul of an agent: ``value`` for ``trait``,
+    because of ``observation``. ``id`` is ``p3``."""
 
     trait: str
     observation: str
+    author: str
+    """The agent, or ``guard``."""
+    messages: tuple[str, ...] = ()
+    """Messages of the work that the guard observed."""
+    risk: SoulRisk = "significant"
+    """A change of low risk by a guard needs no person if ``soul_evolution`` is ``auto``."""
     instruction: str
+    """Instruction that made the suggestion: the agent's, or the guard's question."""
     reason: str | None = None
     version: int | None = None
     """Version of the soul that the accepted suggestion created."""
@@ -59,9 +68,6 @@ class SoulReport(Document, frozen=True, kw_only=True):
     proposals: tuple[SoulProposal, ...]
     versions: tuple[SoulVersion, ...]
     schema: str = "awk/agent-soul/1"
-
-
-TrayKind = Literal["decision", "pattern", "work_log"]
 
 
 class TrayRow(AgentProposal, frozen=True, kw_only=True):

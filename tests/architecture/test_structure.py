@@ -11,7 +11,7 @@ import pytest
 from tests.architecture.sources import ROOT
 from tests.architecture.structure import LIMITS, holds, measure, told
 
-RECORD = "tests/architecture/recorded.json"
+RECORDS = ("tests/architecture/recorded.json", "tests/cost/recorded.json")
 
 
 def test_every_figure_is_in_its_range(subtests: pytest.Subtests) -> None:
@@ -41,15 +41,16 @@ def rises(before: dict[str, float], after: dict[str, float], message: str) -> li
     return [name for name, value in after.items() if value > before.get(name, value) + budgets[name]]
 
 
-def test_no_commit_raises_a_recorded_figure() -> None:
+@pytest.mark.parametrize("record", RECORDS)
+def test_no_commit_raises_a_recorded_figure(record: str) -> None:
     try:
-        commits = git("log", "--first-parent", "--reverse", "--format=%H", "--", RECORD).split()
+        commits = git("log", "--first-parent", "--reverse", "--format=%H", "--", record).split()
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("this is no clone with a history")
     # A merge has the messages of all its commits; in a shallow clone the first commit has no parent.
     messages = ["", *(git("log", "--format=%B", f"{one}^..{one}") for one in commits[1:])]
-    versions = [(json.loads(git("show", f"{one}:{RECORD}")), text) for one, text in zip(commits, messages, strict=True)]
-    versions.append((json.loads((ROOT / RECORD).read_text("utf-8")), ""))
+    versions = [(json.loads(git("show", f"{one}:{record}")), text) for one, text in zip(commits, messages, strict=True)]
+    versions.append((json.loads((ROOT / record).read_text("utf-8")), ""))
     for (before, _), (after, message) in pairwise(versions):
         assert rises(before, after, message) == []
 

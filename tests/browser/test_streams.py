@@ -20,11 +20,7 @@ from tests.browser.conftest import Open, Opened
 from tests.e2e.processes import survivors, wait_until
 from tests.project import Project
 
-pytestmark = [
-    pytest.mark.promise("P22"),
-    pytest.mark.long("tests/kernel/api/test_events.py"),
-    pytest.mark.timeout(300),
-]
+pytestmark = [pytest.mark.promise("P22"), pytest.mark.long("tests/kernel/api/test_events.py"), pytest.mark.timeout(300)]
 
 logger = logging.getLogger(__name__)
 

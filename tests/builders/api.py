@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import msgspec
 import trio
+import trio.testing
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.memory_prompt import Memories
@@ -45,12 +46,13 @@ from kernel.procs.launcher import ExecLauncher
 from kernel.procs.procfs import AcceptedConnection, ProcessId, caller
 from kernel.rule.evaluate import InstalledRules
 from kernel.services.embeddings import EmbeddingClient, EmbeddingProcess
-from kernel.services.guard import ANSWER_SECONDS, WAKING, MemoryGuard, Souls
+from kernel.services.guard import ANSWER_SECONDS, WAKING, MemoryGuard, concerns_no_guard
 from kernel.services.landings import Landings
 from kernel.services.mirror import Mirror
 from kernel.services.nodes import Nodes
 from kernel.services.recall import Recall
 from kernel.services.reload import Reload
+from kernel.services.souls import Souls
 from kernel.services.supervision import ShutdownSignal
 from kernel.services.telemetry import EventCounters
 from kernel.services.tree_work import TreeWork, WorkChecks
@@ -66,7 +68,7 @@ from kernel.store.transitions.landings import MergePlan
 from kernel.store.transitions.lease import Leased, lease
 from kernel.store.transitions.worktrees import Worktree
 from kernel.store.workflows import WorkflowRecord
-from kernel.store.writer import StoreLog, Writer
+from kernel.store.writer import CommitWriter, StoreLog, Writer
 from kernel.workflows.instruction_prompt import settings_of
 from kernel.workflows.remote import Remotes
 from kernel.workflows.setup import CheckOutcome
@@ -271,6 +273,23 @@ class ServedKernel:
     def host(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def root(self) -> Path:
+        """The folder of the project."""
+        return self.services.files.catalog.root
+
+    @property
+    def feed(self) -> Feed:
+        return self.services.store.feed
+
+    @property
+    def reader(self) -> Reader:
+        return self.services.store.reader
+
+    @property
+    def writer(self) -> CommitWriter:
+        return self.services.store.writer
+
     def headers(self, token: str | None = TOKEN, **more: str) -> Headers:
         fields = {"Host": self.host}
         if token is not None:
@@ -296,23 +315,50 @@ class ServedKernel:
                 await wire.send(method, path, fields.items(), data)
                 return await wire.answer()
 
-    async def attempt(self, to: str = "alice", text: str = "work", token: str = "worker-token") -> str:
-        """Say something and lease what came of it. Returns the instruction; ``token`` is its attempt's."""
-        sent = await self.ask("POST", "/messages", {"to": to, "text": text})
+    async def get(self, path: str) -> Any:
+        """The document that a GET is answered with."""
+        return (await self.ask("GET", path)).json
+
+    async def pages(self, path: str, parameter: str) -> AsyncGenerator[Any, None]:
+        """Each page of a list, from the first to the last."""
+        page = await self.get(path)
+        yield page
+        while page["next"] is not None:
+            page = await self.get(f"{path}&{parameter}={page['next']}")
+            yield page
+
+    async def until_watched(self, *, watched: bool = True) -> None:
+        """Wait until a client waits for events, or until none does."""
+        with trio.fail_after(5):
+            while bool(self.feed._subscriptions) is not watched:  # pyright: ignore[reportPrivateUsage]
+                await trio.testing.wait_all_tasks_blocked(0.01)
+
+    async def send(self, to: str = "alice", text: str = "work") -> str:
+        """The instruction that a message becomes; the workflow of the member ``to`` is started if it does not run."""
+        body = {"to": to, "text": text}
+        sent = await self.ask("POST", "/messages", body)
+        if sent.status == 404:
+            assert (await self.ask("POST", "/workflows", {"workflow": to.partition("@")[2]})).status == 201
+            sent = await self.ask("POST", "/messages", body)
         (instruction,) = sent.json["instruction_ids"]
-        await self.lease(instruction, token)
         return str(instruction)
 
+    async def attempt(self, to: str = "alice", text: str = "work", token: str = "worker-token") -> str:
+        """Send a message and lease what came of it. Returns the instruction; ``token`` is its attempt's."""
+        instruction = await self.send(to, text)
+        await self.lease(instruction, token)
+        return instruction
+
     async def lease(self, instruction: str, token: str) -> None:
-        leased = await self.services.store.writer.commit(lease, instruction, hashlib.sha256(token.encode()).digest())
+        leased = await self.writer.commit(lease, instruction, hashlib.sha256(token.encode()).digest())
         assert leased is not None
 
     async def plan_trees(self) -> None:
         """Have the agent alice of the first run a working tree, as far as rows tell."""
-        await self.services.store.writer.commit(lambda tx: tx.write(TREES, ()))
+        await self.writer.commit(lambda tx: tx.write(TREES, ()))
 
     async def end(self, instruction: str, epoch: int = 1, text: str = "the reply") -> None:
-        await self.services.store.writer.commit(close, instruction, epoch, status="done", text=text)
+        await self.writer.commit(close, instruction, epoch, status="done", text=text)
 
 
 def kept(units: Iterable[TrustUnit]) -> tuple[Grant, ...]:
@@ -359,7 +405,8 @@ async def serve_kernel(
     guard = MemoryGuard(
         contexts=contexts,
         log=log,
-        wake=feed.new_wake(WAKING),
+        wake=feed.new_wake(WAKING, unless=concerns_no_guard),
+        souls=Souls(catalog=catalog, contexts=contexts, reader=reader, writer=writer),
         settings=partial(settings_of, catalog=catalog, reader=reader),
         answer_seconds=answer_seconds,
     )
@@ -436,7 +483,7 @@ async def serve_kernel(
             derived=(recall,),
             trays=guard,
             guard=guard,
-            souls=Souls(catalog=catalog, contexts=contexts, reader=reader, writer=writer),
+            souls=guard.souls,
             prompts=Memories(contexts, lambda: 0),
         ),
     )

@@ -63,12 +63,6 @@ def test_a_flood_on_stderr_blocks_nobody(shared_kernel: Project) -> None:
     assert kernel.memory_info().rss < 300 * 2**20
 
 
-def test_status_tells_that_no_kernel_runs_and_starts_none(project: Project) -> None:
-    """contracts 7: exit 3."""
-    assert project.awk("status").code == 3
-    assert not project.alive()
-
-
 @pytest.mark.promise("P23")
 def test_a_second_kernel_for_the_project_leaves_at_once(shared_kernel: Project) -> None:
     second = subprocess.run(

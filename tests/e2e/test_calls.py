@@ -2,31 +2,21 @@
 
 import json
 import os
-from collections.abc import Iterator
 
 import pytest
 
-from tests.project import BWRAP, TRUST, Project, empty_project
+from tests.project import BWRAP, TRUST, Project
 
 pytestmark = [pytest.mark.promise("P56"), pytest.mark.skipif(not os.path.exists("/proc/net/tcp"), reason="needs /proc")]
-
-
-@pytest.fixture(scope="module")
-def calling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A kernel that finds bubblewrap, where there is one."""
-    made = empty_project(tmp_path_factory.mktemp("calling"))
-    assert made.awk("start", env={} if BWRAP is None else {"AGENT_WORKER_BWRAP": BWRAP}).code == 0
-    yield made
-    made.stop()
 
 
 @pytest.mark.parametrize(
     "sandbox",
     ["off", pytest.param("on", marks=pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed"))],
 )
-def test_a_shell_a_script_and_a_process_that_left_its_session_call_tools(calling: Project, sandbox: str) -> None:
+def test_a_shell_a_script_and_a_process_that_left_its_session_call_tools(confining: Project, sandbox: str) -> None:
     name = f"caller-{sandbox}"
-    calling.write(
+    confining.write(
         f"{name}.sh",
         """
         cd /; out=$OLDPWD/$1
@@ -38,32 +28,32 @@ def test_a_shell_a_script_and_a_process_that_left_its_session_call_tools(calling
         cat $out.pipe > $out.far
         """,
     )
-    calling.agent(name, f'shell: "sh {name}.sh {name}"', "text: done", more=f"sandbox: {sandbox}")
-    ended = calling.awk("send", name, "go", "--wait", env=TRUST)
-    errors = (calling.root / f"{name}.err").read_text()
+    confining.agent(name, f'shell: "sh {name}.sh {name}"', "text: done", more=f"sandbox: {sandbox}")
+    ended = confining.awk("send", name, "go", "--wait", env=TRUST)
+    errors = (confining.root / f"{name}.err").read_text()
     assert (ended.code, ended.out) == (0, "done\n"), errors
-    assert (calling.root / f"{name}.codes").read_text().split() == ["0", "5", "2"]
+    assert (confining.root / f"{name}.codes").read_text().split() == ["0", "5", "2"]
     assert "error: tool 'no_such_tool' not found\n  hint: your tools are ask_agent, " in errors
     assert "error: inside an attempt agent-worker only has the command" in errors
-    status = json.loads((calling.root / f"{name}.json").read_text())["status"]
+    status = json.loads((confining.root / f"{name}.json").read_text())["status"]
     assert (status["state"], status["instruction"]) == ("at the shell", "i1" if sandbox == "off" else "i2")
-    assert json.loads((calling.root / f"{name}.far").read_text())["id"][0] == "f"
-    said = calling.awk("feedback", "list", "--json").json()["feedback"]
+    assert json.loads((confining.root / f"{name}.far").read_text())["id"][0] == "f"
+    said = confining.awk("feedback", "list", "--json").json()["feedback"]
     assert [one["text"] for one in said if one["author"] == name] == ["far off"]
 
 
-def test_what_is_no_process_of_an_attempt_is_refused(calling: Project) -> None:
-    outside = calling.awk("call", "team_members")
+def test_what_is_no_process_of_an_attempt_is_refused(confining: Project) -> None:
+    outside = confining.awk("call", "team_members")
     assert (outside.code, "error: this process does not belong to an attempt" in outside.err) == (2, True)
-    stolen = calling.awk("call", "team_members", env={"AGENT_WORKER_CALL": calling.record()["url"]})
+    stolen = confining.awk("call", "team_members", env={"AGENT_WORKER_CALL": confining.record()["url"]})
     assert (stolen.code, "no process of a running attempt" in stolen.err) == (4, True)
 
 
-def test_one_process_that_serves_two_attempts_calls_for_the_one_that_it_serves(calling: Project) -> None:
-    calling.write("twice.sh", 'agent-worker call my_status_set \'{"state": "s"}\' >> twice.log\n')
-    calling.agent("twice", 'shell: "sh twice.sh"', "text: done", more="reuse: 2")
+def test_one_process_that_serves_two_attempts_calls_for_the_one_that_it_serves(confining: Project) -> None:
+    confining.write("twice.sh", 'agent-worker call my_status_set \'{"state": "s"}\' >> twice.log\n')
+    confining.agent("twice", 'shell: "sh twice.sh"', "text: done", more="reuse: 2")
     for _ in range(2):
-        assert calling.awk("send", "twice", "go", "--wait", "--json", env=TRUST).code == 0
-    lines = [json.loads(line) for line in (calling.root / "twice.log").read_text().splitlines()]
+        assert confining.awk("send", "twice", "go", "--wait", "--json", env=TRUST).code == 0
+    lines = [json.loads(line) for line in (confining.root / "twice.log").read_text().splitlines()]
     sent = [line["status"]["instruction"] for line in lines]
     assert len(set(sent)) == 2

@@ -3,7 +3,7 @@
 import os
 import sys
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -12,18 +12,8 @@ import psutil
 import pytest
 
 from tests.e2e.processes import marked, wait_until
-from tests.project import BWRAP, TRUST, Project, empty_project
+from tests.project import BWRAP, TRUST, Project
 from tests.worker.scripted_api import Call, Say, ScriptedApi
-
-
-@pytest.fixture(scope="module")
-def confining(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A kernel that finds bubblewrap, where there is one: tests that ask for it have agents of their own."""
-    made = empty_project(tmp_path_factory.mktemp("confining"))
-    assert made.awk("start", env={} if BWRAP is None else {"AGENT_WORKER_BWRAP": BWRAP}).code == 0
-    yield made
-    made.stop()
-
 
 # -- sandbox ------------------------------------------------------------------------------------------
 

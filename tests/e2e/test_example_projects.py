@@ -50,16 +50,6 @@ def test_the_reviewer_reads_the_diff_and_not_the_script(repository: Project) -> 
     assert texts == ["APPROVED: I found nothing in this diff that would hurt a user."]
 
 
-def test_the_conversation_in_a_pipe_is_plain_text(repository: Project) -> None:
-    """contracts 7: not a terminal, so no colour, no spinner, no truncation; the result is on stdout."""
-    ran = repository.awk("run", "review", "--trust")
-    assert ran.code == 0, ran.err
-    assert "\x1b" not in ran.out + ran.err
-    assert "review:main done" in ran.err
-    assert "`range(1, len(prices) + 1)` counts the last item too. Please look again.\n" in ran.out
-    assert "reviewer: APPROVED" in ran.out
-
-
 def _first(said: list[tuple[str, str]], sender: str) -> str:
     return next(text for name, text in said if name == sender)
 

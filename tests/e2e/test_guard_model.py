@@ -66,3 +66,50 @@ def test_a_model_behind_a_server_judges_what_is_written_also_where_one_worker_ma
     ]
     assert "CANARY-JUNK" not in json.dumps(rows)
     assert project.awk("needs", "--json").json()["total"] == 0
+
+
+FACT = "Deploys go through the staging cluster, since production has no rollback"
+ITEM = {"for": "alice", "kind": "decision", "key": "deploys", "value": FACT, "messages": ["m1"]}
+SEEN = {"observation": "It answers about deployments", "instructions": ["i1", "i2", "i3"]}
+HABIT = {"trait": "expertise", "value": "Deployments", **SEEN}
+QUIET = """
+guard:
+  model: mock/guard
+  auto_store: true
+  quiet: 1s
+  auto_approve: [decision]
+  observe: true
+  soul_evolution: auto
+  mock: [{ text: %s }]
+"""
+
+
+@pytest.mark.promise("P52", "P69")
+def test_what_direct_messages_and_much_work_taught_is_kept_once_however_often_the_kernel_is_killed(
+    tmp_path: Path,
+) -> None:
+    project = empty_project(tmp_path)
+    project.agent("alice", "text: noted")
+    project.write("moniro.yaml", QUIET % json.dumps(json.dumps({"items": [ITEM], "traits": [HABIT]})))
+    try:
+        assert project.awk("start").code == 0
+        for text in ("we deploy by staging", *(f"task {n}" for n in range(19))):
+            assert project.awk("send", "alice", text, "--wait").code == 0
+        project.until("instruction.queued", holds=lambda event: event["agent"] == "guard")
+        for _ in range(2):
+            project.kill()
+            assert project.awk("start").code == 0
+            project.until("memory.proposed", holds=lambda event: bool(event["data"]["state"] == "approved"))
+            project.until("soul.changed")
+        (row,) = project.awk("agent", "memory", "alice", "tray", "--json").json()["rows"]
+        assert (row["value"], row["decided_by"], row["messages"]) == (FACT, "auto_approve", ["m1"])
+        assert (project.root / ".agents/alice/memory/decisions.yaml").read_text().count(FACT) == 1
+        soul = project.awk("agent", "soul", "alice", "--json").json()
+        (one,) = soul["proposals"]
+        assert (one["author"], one["state"], soul["soul"]) == ("guard", "approved", {"expertise": ["Deployments"]})
+        assert "i1 done, i2 done, i3 done" in project.awk("agent", "soul", "alice", "history").out
+        back = project.awk("agent", "soul", "alice", "rollback", "1")
+        assert back.code == 0, back.err
+        assert project.awk("agent", "soul", "alice", "--json").json()["soul"] == {}
+    finally:
+        project.stop()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.far_machines import AGENT_WORKER, end_node_processes
+from tests.e2e.far_machines import AGENT_WORKER
 from tests.e2e.processes import wait_until
 from tests.project import BWRAP, Project, empty_project
 
@@ -17,15 +17,6 @@ pytestmark = [
     pytest.mark.long("tests/kernel/services/test_node_trees.py, tests/kernel/git/test_node_sync.py"),
 ]
 TRUST = {"AGENT_WORKER_TRUST": "1", "ONLY_HERE": "kernel's own", "NAMED": "for alice"}
-
-
-@pytest.fixture
-def far(tmp_path: Path) -> Iterator[Path]:
-    """The home of the far user; what serves there is ended at last."""
-    folder = tmp_path / "far"
-    folder.mkdir()
-    yield folder
-    end_node_processes(folder / "state")
 
 
 @pytest.fixture

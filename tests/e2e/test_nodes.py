@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.e2e.far_machines import AGENT_WORKER, Ray, Slurm, Sshd, end_node_processes, program
+from tests.e2e.far_machines import AGENT_WORKER, Ray, Slurm, Sshd, program
 from tests.e2e.processes import wait_until
 from tests.project import Project, empty_project
 
@@ -27,15 +27,6 @@ exec env AGENT_WORKER_HOME={home} "$@"
 UP_SECONDS = 60.0
 RAY = os.environ.get("AGENT_WORKER_TEST_RAY")
 """A Python that has the package ray."""
-
-
-@pytest.fixture
-def far(tmp_path: Path) -> Iterator[Path]:
-    """Where the state of nodes goes; what serves there is ended at last."""
-    folder = tmp_path / "far"
-    folder.mkdir()
-    yield folder
-    end_node_processes(folder)
 
 
 @pytest.fixture

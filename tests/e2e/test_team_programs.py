@@ -266,7 +266,7 @@ def readers(engines: dict[str, Engine], choice: str) -> dict[str, Rules]:
                 r"\[TASK:(t\d+)\] Review",
                 lambda match: [
                     reviewer.shell("cat slug.py"),
-                    reviewer.tool("team_doc_suggest", suggestion="It is the fastest there is.\n", reason="a guess"),
+                    reviewer.tool("team_doc_suggest", suggestion="Fast.\n", reason="a guess", deletes_most=True),
                     reviewer.tool("team_task_done", task=match[1], result="It is right."),
                 ],
             ),

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from kernel.services.standby import END_SECONDS
-from tests.e2e.far_machines import AGENT_WORKER, end_node_processes
+from tests.e2e.far_machines import AGENT_WORKER
 from tests.e2e.processes import wait_until
 from tests.e2e.test_standby import follows
 from tests.e2e.test_upgrade import attempts_of, upgrade
@@ -26,16 +26,13 @@ AGAIN_SECONDS: Final = 10.0
 
 
 @pytest.fixture
-def with_node(tmp_path: Path) -> Iterator[Project]:
+def with_node(tmp_path: Path, far: Path) -> Iterator[Project]:
     """A project with a node; its kernel is gone before the node is."""
-    far = tmp_path / "far"
-    far.mkdir()
     made = empty_project(tmp_path)
     argv = f"[env, AGENT_WORKER_HOME={far}]"
     made.write("moniro.yaml", f"nodes:\n  g1: {{via: command, argv: {argv}, command: {AGENT_WORKER}, labels: [gpu]}}\n")
     yield made
     made.stop()
-    end_node_processes(far)
 
 
 def node(project: Project) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.processes import wait_until
 from tests.project import Project
 
 TWO = """
@@ -217,26 +216,3 @@ def test_a_run_that_continues_knows_what_was_said(shared_kernel: Project) -> Non
     only = project.awk("channel", "@talk", "--run", second, "--json").json()["messages"]
     assert [one["text"] for one in only].count("@alice go") == 1
     assert project.awk("run", "talk").code == 2
-
-
-PASSING = """
-name: passing
-workspace: {provider: memory}
-params: [{name: task, required: true}]
-agents:
-  k:
-    backend: mock
-    mock: [{text: "did ${{ message.text }}"}]
-kickoff: "@k ${{ params.task }}"
-"""
-
-
-def test_a_run_in_memory_leaves_no_word_when_its_kernel_ends_with_it(project: Project) -> None:
-    project.write(".workflows/passing.yaml", PASSING)
-    ran = project.awk("run", "passing", "--rm", "--", "--task", "canary-9d11")
-    assert ran.code == 0, ran.err
-    assert "did" in ran.out
-    assert "canary-9d11" in ran.out
-    wait_until(lambda: not project.alive())
-    files = [file for file in project.state.rglob("*") if file.is_file()]
-    assert [file.name for file in files if b"canary-9d11" in file.read_bytes()] == []

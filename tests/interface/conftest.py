@@ -3,11 +3,12 @@
 import io
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -16,6 +17,9 @@ from interface.cli.main import run
 from interface.cli.output import Output
 from interface.clock import Clock
 from tests.interface.kernel_double import KernelDouble
+
+AWK: Final = [sys.executable, "-m", "interface", "awk", ""]
+"""``awk`` as a process of its own."""
 
 
 class Terminal(io.TextIOWrapper):
@@ -58,6 +62,8 @@ class Cli:
     home: Path
     environ: dict[str, str] = field(default_factory=dict)
     waited: list[float] = field(default_factory=list)
+    patience: int = sys.maxsize
+    """After so many pauses somebody presses Ctrl-C."""
 
     def __post_init__(self) -> None:
         self.environ = {"AGENT_WORKER_HOME": str(self.home), "PATH": os.environ["PATH"], **self.environ}
@@ -86,6 +92,8 @@ class Cli:
 
     def pause(self, seconds: float) -> None:
         self.waited.append(seconds)
+        if len(self.waited) >= self.patience:
+            raise KeyboardInterrupt
 
 
 @pytest.fixture(autouse=True)

@@ -42,12 +42,24 @@ class Stream:
 Answer = msgspec.Struct | dict[str, Any] | Stream | tuple[int, dict[str, Any]] | None
 """None: the connection is closed without a word."""
 Handler = Callable[[Asked], Answer]
+PING: Final = b": ping\n\n"
 
 
 def sse(kind: str, data: object, seq: int | None = None) -> bytes:
     """One event on the wire."""
     head = f"id: {seq}\n" if seq is not None else ""
     return f"{head}event: {kind}\ndata: ".encode() + msgspec.json.encode(data) + b"\n\n"
+
+
+def in_turn(*answers: Answer | Handler) -> Handler:
+    """Answers one after the other, the last one again and again."""
+    left = list(answers)
+
+    def answer(asked: Asked) -> Answer:
+        now = left.pop(0) if len(left) > 1 else left[0]
+        return now(asked) if callable(now) else now
+
+    return answer
 
 
 @dataclass

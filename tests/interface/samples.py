@@ -4,8 +4,9 @@ from typing import Any
 
 import msgspec
 
+from protocol import tasks, voting
 from protocol.api.agents import AgentList, AgentRow, AgentStatus
-from protocol.api.approvals import Need, NeedAction
+from protocol.api.approvals import ApprovalInfo, ApprovalRow, Need, NeedAction, Pending
 from protocol.api.document import FileError
 from protocol.api.instructions import (
     AskedApproval,
@@ -28,8 +29,11 @@ from protocol.api.runs import DiffCommit, DiffFile, DiffReport, DiffStat, RunLis
 from protocol.api.workflows import WorkflowRow
 from protocol.instruction import Usage
 from protocol.message import Message
+from protocol.tasks import TaskInfo, TaskList
+from protocol.voting import BallotInfo, Option, ProposalList, Resolution, Vote
 
 AT = "2026-11-21T10:00:00.000Z"
+VOTE = "/spaces/review:main/proposals/p1"
 
 
 def message(seq: int, text: str, sender: str = "alice", **more: Any) -> Message:
@@ -93,6 +97,22 @@ def worktree(text: str) -> WorktreeDiff:
     )  # fmt: skip
 
 
+def vote(text: str) -> BallotInfo:
+    return BallotInfo(
+        id="p1", space="review:main", type="decision", title=text, description=text, resolution=Resolution(quorum=1),
+        options=(Option(id="a", label=text, metadata={"note": text}), Option(id="b")), binding=False, creator="alice",
+        created_at=AT, expires_at=AT, state="resolved", electors=("alice",), missing=(), counts={"a": 1, "b": 0},
+        votes=(Vote(voter="alice", choice="a", reason=text),), winner="a", why="quorum", ended_at=AT,
+    )  # fmt: skip
+
+
+def task(name: str, text: str, **more: Any) -> TaskInfo:
+    told = {"state": "done", "blocked_by": (), "blocks": (), "found_in": None, "creator": "alice", "created_at": AT}
+    ended = {"holder": None, "instruction": None, "claimed_at": None, "result": text, "reason": text, "ready_at": AT}
+    fields: dict[str, Any] = {**told, **ended, "ended_at": AT, "ended_by": "alice", "text": text, "title": text, **more}
+    return TaskInfo(id=name, space="review:main", **fields)
+
+
 def need(text: str = "coder wants to call bash", **fields: Any) -> Need:
     """Something that needs a person, with ``text`` wherever an agent, or a file, could have put it."""
     what: dict[str, Any] = {
@@ -130,6 +150,13 @@ def read_answers(text: str) -> dict[str, Any]:
         id="r12", run="review:main", mode="run", state="stopped", status=text, exit_code=1, started_at=AT,
         ended_at=None, duration_seconds=1.5, verdict=None, cost_usd=None,
     )  # fmt: skip
+    row: dict[str, Any] = {
+        "id": "a3", "agent": "coder", "space": "review:main", "tool": text, "input": {text: text}, "reason": text,
+        "requested_at": AT, "expires_at": AT, "instruction_id": "i7",
+    }  # fmt: skip
+    voted = msgspec.structs.replace(vote(text), winner=text, reason=text, assigned={text: ("bob",)})
+    fields = dict.fromkeys(("key", "for_", "holder", "check", "creator", "ended_by"), text)
+    planned = task("t1", text, files=(text,), **fields)
     runs = WorkflowRow(name="review", tag="main", state="running", members=("alice", text), started_at=AT)
     return {
         "GET /ps": Ps(agents=(ps_row(text=text), ps_row("bob", "", space=None, state="idle", pid=None))),
@@ -151,25 +178,39 @@ def read_answers(text: str) -> dict[str, Any]:
         "GET /runs": RunList(runs=(ran,)),
         "GET /providers": {"schema": "awk/providers/1", "providers": [provider]},
         "GET /backends": BackendList(backends=(backend_row(text), backend_row(text, missing=text))),
+        "GET /approvals": Pending(approvals=(ApprovalRow(**row),)),
+        "GET /approvals/a3": ApprovalInfo(**row, state="open"),
+        "GET /proposals": ProposalList(proposals=(voted,)),
+        **dict.fromkeys((f"GET {VOTE}", f"POST {VOTE}/vote"), voting.document(voted)),
+        "GET /spaces/review:main/tasks": TaskList(tasks=(planned,), total=1),
+        "GET /spaces/review:main/tasks/t1": tasks.document(planned),
     }  # fmt: skip
 
 
-READS: dict[str, list[str]] = {
-    "GET /ps": ["ps"],
-    "GET /agents": ["ls"],
-    "GET /dead": ["dead"],
-    "GET /agents/alice/queue": ["queue", "alice"],
-    "GET /agents/alice/inbox": ["inbox", "alice"],
-    "GET /instructions/i7/prompt": ["show", "i7", "--prompt"],
-    "GET /instructions/i7": ["show", "i7"],
-    "GET /runs/review:main": ["show", "review"],
-    "GET /status": ["status"],
-    "GET /spaces/review:main/channel": ["channel", "@review"],
-    "GET /spaces/dm:alice/channel": ["peek", "alice"],
-    "GET /spaces/review:main/diff": ["diff", "alice@review"],
-    "GET /usage": ["stats"],
-    "GET /runs": ["runs"],
-    "GET /providers": ["providers"],
-    "GET /backends": ["backends"],
+READS = {
+    "ps": "GET /ps",
+    "ls": "GET /agents",
+    "dead": "GET /dead",
+    "queue alice": "GET /agents/alice/queue",
+    "inbox alice": "GET /agents/alice/inbox",
+    "show i7 --prompt": "GET /instructions/i7/prompt",
+    "show i7": "GET /instructions/i7",
+    "show review": "GET /runs/review:main",
+    "status": "GET /status",
+    "channel @review": "GET /spaces/review:main/channel",
+    "peek alice": "GET /spaces/dm:alice/channel",
+    "diff alice@review": "GET /spaces/review:main/diff",
+    "stats": "GET /usage",
+    "runs": "GET /runs",
+    "providers": "GET /providers",
+    "backends": "GET /backends",
+    "pending": "GET /approvals",
+    "pending a3": "GET /approvals/a3",
+    "proposal list": "GET /proposals",
+    "proposal show p1@review": f"GET {VOTE}",
+    "proposal vote p1@review a": f"POST {VOTE}/vote",
+    "task list @review": "GET /spaces/review:main/tasks",
+    "task graph @review": "GET /spaces/review:main/tasks",
+    "task show @review t1": "GET /spaces/review:main/tasks/t1",
 }
-"""The command that shows each of them."""
+"""Commands, and the route whose answer each shows."""

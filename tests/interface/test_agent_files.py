@@ -62,7 +62,6 @@ def test_what_agents_keep_is_asked_of_the_kernel(
 def test_a_note_that_is_not_there_is_no_bug(cli: Cli, kernel: KernelDouble) -> None:
     _knows(kernel, "terse")
     assert cli("agent", "notes", "alice", "show", "3").code == 5
-    assert cli("agent", "todo", "alice", "done", "x").code == 2
 
 
 @pytest.mark.promise("P16")

@@ -64,29 +64,7 @@ def test_what_is_approved_once_for_all_is_listed_and_taken_back(cli: Cli, kernel
     kernel.answers["GET /approvals/rules"] = ApprovalRules(rules=(RULE,))
     assert cli("pending", "--rules").out.splitlines()[1].split() == ["r2", "(all)", "bash", AT, *RULE.pattern.split()]
     kernel.answers["DELETE /approvals/rules/r2"] = ApprovalRules(rules=())
-    assert cli("deny", "r2").out == "no approval rules\n"
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["approve"], ["deny"], ["approve", "a1", "a2", "--always", "*"], ["approve", "a1", "--all-agents"],
-        ["deny", "r1", "a2"], ["pending", "a1", "--rules"], ["run", "review", "--approve", "sometimes"],
-    ],
-)  # fmt: skip
-def test_what_makes_no_sense_asks_nothing(words: list[str], cli: Cli, kernel: KernelDouble) -> None:
-    assert cli(*words).code == 2
-    assert kernel.asked == []
-
-
-@pytest.mark.promise("P16")
-@pytest.mark.parametrize("text", HOSTILE)
-def test_what_an_agent_wrote_is_shown_and_not_obeyed(text: str, cli: Cli, kernel: KernelDouble) -> None:
-    row: dict[str, Any] = {**ROW, "tool": text, "input": {text: text}, "reason": text}
-    kernel.answers["GET /approvals"] = Pending(approvals=(ApprovalRow(**row),))
-    kernel.answers["GET /approvals/a3"] = ApprovalInfo(**row, state="open")
-    for words in (["pending"], ["pending", "--json"], ["pending", "a3"], ["pending", "a3", "--json"]):
-        assert not obeyed(cli(*words).out), words
+    assert cli("deny", "r2").out.splitlines() == ["r2 deleted", "no approval rules"]
 
 
 def test_a_run_says_what_it_waits_for_and_how_to_grant_it(cli: Cli, kernel: KernelDouble) -> None:
@@ -110,13 +88,6 @@ def test_what_a_pattern_granted_with_it_is_said(cli: Cli, kernel: KernelDouble) 
     kernel.answers["POST /approvals/a3/approve"] = msgspec.structs.replace(GRANTED, also_granted=("a4", "a9"))
     ran = cli("approve", "a3", "--always", "*")
     assert ran.out.splitlines()[1:] == ["also approved: a4, a9"]
-
-
-@pytest.mark.parametrize("words", [("approve", "xyz"), ("approve", "a1", "i3"), ("deny", "rubbish"), ("pending", "3")])
-def test_an_id_of_something_else_is_told_as_that(words: tuple[str, ...], cli: Cli, kernel: KernelDouble) -> None:
-    ran = cli(*words)
-    assert (ran.code, "such as a3" in ran.err) == (2, True)
-    assert kernel.asked == []
 
 
 def test_a_request_that_nobody_decided_is_not_said_to_be_decided(cli: Cli, kernel: KernelDouble) -> None:

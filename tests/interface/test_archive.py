@@ -13,30 +13,12 @@ from protocol.api.instructions import EntryInfo
 from protocol.api.messages import ResourceText
 from protocol.archive import ArchivedEntry, ArchivedStatus, ArchivedVersion, ArchiveEnd, ArchiveHead, ArchiveLine
 from protocol.documents import SuggestionInfo
-from protocol.tasks import TaskInfo
-from protocol.voting import BallotInfo, Option, Resolution, Vote
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, Stream, problem
-from tests.interface.samples import AT, instruction, message, report
+from tests.interface.samples import AT, instruction, message, report, task, vote
 
 pytestmark = pytest.mark.promise("P43")
-
-
-def vote(text: str) -> BallotInfo:
-    return BallotInfo(
-        id="p1", space="review:main", type="decision", title=text, description=text, resolution=Resolution(quorum=1),
-        options=(Option(id="a", label=text, metadata={"note": text}), Option(id="b")), binding=False, creator="alice",
-        created_at=AT, expires_at=AT, state="resolved", electors=("alice",), missing=(), counts={"a": 1, "b": 0},
-        votes=(Vote(voter="alice", choice="a", reason=text),), winner="a", why="quorum", ended_at=AT,
-    )  # fmt: skip
-
-
-def task(name: str, text: str, **more: Any) -> TaskInfo:
-    told = {"state": "done", "blocked_by": (), "blocks": (), "found_in": None, "creator": "alice", "created_at": AT}
-    ended = {"holder": None, "instruction": None, "claimed_at": None, "result": text, "reason": text, "ready_at": AT}
-    fields: dict[str, Any] = {**told, **ended, "ended_at": AT, "ended_by": "alice", "text": text, "title": text, **more}
-    return TaskInfo(id=name, space="review:main", **fields)
 
 
 def kept(text: str) -> ResourceText:
@@ -128,16 +110,6 @@ def test_what_breaks_off_leaves_no_file(pieces: list[bytes], cli: Cli, kernel: K
     kernel.answers["GET /runs/r12/export"] = problem(404, "not_found", "there is no run 'r12'")
     assert cli("export", "r12", "-o", "r12.jsonl").code == 5
     assert [path.name for path in cli.root.iterdir()] == [".agents"]
-
-
-@pytest.mark.parametrize(("words", "hint"), [(("r12", "--json"), "-o FILE"), (("alice@review",), "@review:main")])
-def test_what_is_no_archive_is_refused_before_anything_is_asked(
-    words: tuple[str, ...], hint: str, cli: Cli, kernel: KernelDouble
-) -> None:
-    """Exit 2, and what to say instead."""
-    ran = cli("export", *words)
-    assert (ran.code, hint in ran.err) == (2, True)
-    assert kernel.asked == []
 
 
 def test_an_archive_is_looked_at_without_a_kernel(cli: Cli) -> None:

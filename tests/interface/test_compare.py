@@ -273,7 +273,6 @@ def test_what_makes_no_sense_is_refused_before_anything_is_made(cli: Cli, arms: 
         ("--resume", "c7"),
     ):
         assert compare(cli, *BOUNDED, *words).code in (2, 5), words
-    assert cli("run", "w", "--check", "x").code == 2
     assert cli("run", "github:a/b@main/w.yaml", "--compare", "solo", *BOUNDED).code == 2
     assert cli("run", "nowhere", "--compare", "solo", *BOUNDED).code == 5
     (cli.root / ".workflows/p.yaml").write_text("agents: {bob: {backend: human}}\nkickoff: '@bob go'\n")

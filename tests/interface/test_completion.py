@@ -1,6 +1,5 @@
 """Completion: scripts made from the table of commands, tried in the shells themselves."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -158,8 +157,3 @@ def test_names_in_the_project_cannot_become_code(cli: Cli) -> None:
         (cli.root / ".agents" / name).write_text("")
     assert _lines(cli, "agent") == []
     assert NAME.fullmatch("$(touch") is None
-
-
-def test_json_is_not_asked_for(cli: Cli) -> None:
-    assert "_complete" not in cli("--help").out
-    assert json.dumps(sorted(BY_WORD)).count("_complete") == 1

@@ -162,11 +162,6 @@ def test_one_project_has_one_state_however_it_is_reached(tmp_path: Path) -> None
     assert os.path.dirname(ways[0].state) == str(tmp_path / "home" / "projects")
 
 
-def test_a_project_that_does_not_exist_is_a_usage_error(cli: Cli) -> None:
-    ran = cli("ps", "--project", "nowhere")
-    assert (ran.code, ran.err.splitlines()[0]) == (2, "error: --project nowhere: no such directory")
-
-
 def test_a_kernel_that_the_environment_names_is_named_where_it_is_down(cli: Cli) -> None:
     cli.environ |= {"AGENT_WORKER_URL": "http://127.0.0.1:1", "AGENT_WORKER_TOKEN": "t"}
     assert "to use the kernel of this project" in cli("ps").err

@@ -101,11 +101,3 @@ def test_suggestions_are_listed_and_decided(cli: Cli, kernel: KernelDouble) -> N
     ]  # fmt: skip
     assert cli("doc", "accept", "@review", "s1").out == "s1: accepted, notes.md, version 3\n"
     assert cli("doc", "reject", "@review", "s1", "--reason", "no").out == "s1: rejected, notes.md\n"
-
-
-@pytest.mark.parametrize(
-    "words", [["read", "alice"], ["write", "@review", "a"], ["diff", "@review", "a", "--from", "x"]]
-)
-def test_what_names_no_document_is_a_mistake(cli: Cli, kernel: KernelDouble, words: list[str]) -> None:
-    """Exit code 2."""
-    assert cli("doc", *words).code == 2

@@ -12,10 +12,9 @@ from interface.event_follow import CONNECTED, RETURN_SECONDS, Follower
 from interface.failure import Failure, Unreachable
 from protocol.api.messages import Channel
 from tests.interface.conftest import Cli
-from tests.interface.kernel_double import Answer, Asked, KernelDouble, Stream, sse
+from tests.interface.kernel_double import PING, Answer, Asked, KernelDouble, Stream, in_turn, sse
 from tests.interface.samples import event, message, message_event
 
-PING = b": ping\n\n"
 CHANNEL = "GET /spaces/review:main/channel"
 
 
@@ -27,32 +26,13 @@ def _channel(*seqs: int) -> Channel:
     return Channel(space="review:main", messages=tuple(message(seq, f"m{seq}") for seq in seqs))
 
 
-def _then_gone(*streams: Answer) -> Callable[[Asked], Answer]:
-    left = list(streams)
-    return lambda asked: left.pop(0) if left else None
-
-
-class Ended(Exception):
-    """The test has seen enough: a follower never ends by itself."""
-
-
-def _end_after(cli: Cli, pauses: int) -> None:
-    count = itertools.count(1)
-
-    def pause(seconds: float) -> None:
-        if next(count) >= pauses:
-            raise KeyboardInterrupt
-
-    cli.pause = pause  # type: ignore[method-assign]
-
-
 def test_history_and_what_comes_meet_without_a_double(cli: Cli, kernel: KernelDouble) -> None:
     kernel.answers |= {
         CHANNEL: lambda asked: _channel(1, 2) if asked.query["limit"] == "50" else _channel(2),
-        "GET /events": _then_gone(Stream([PING, _said(2), _said(3)], cut=True), None),
+        "GET /events": in_turn(Stream([PING, _said(2), _said(3)], cut=True), None),
     }
     kernel.answers["GET /health"] = None
-    _end_after(cli, 1)
+    cli.patience = 1
     kernel_gone_after_events(kernel)
     ran = cli("channel", "@review", "-f", "--jsonl")
     assert [line["text"] for line in ran.jsonl()] == ["m1", "m2", "m3"]
@@ -83,18 +63,9 @@ def test_a_restart_leaves_no_gap(cli: Cli, kernel: KernelDouble) -> None:
         return stream
 
     kernel.answers |= {CHANNEL: lambda asked: pages[asked.query.get("since")], "GET /events": events}
-
-    def prove_again(seconds: float) -> None:
-        raise KeyboardInterrupt
-
-    cli.pause = prove_again  # type: ignore[method-assign]
+    cli.patience = 1
     ran = cli("channel", "@review", "-f", "--jsonl")
     assert [line["seq"] for line in ran.jsonl()] == [1, *range(2, 203), 203]
-
-
-def test_following_is_never_one_document(cli: Cli, kernel: KernelDouble) -> None:
-    ran = cli("channel", "@review", "-f", "--json")
-    assert (ran.code, "--jsonl" in ran.err) == (2, True)
 
 
 def test_following_what_does_not_exist_is_an_error_at_once(cli: Cli, kernel: KernelDouble) -> None:
@@ -102,12 +73,11 @@ def test_following_what_does_not_exist_is_an_error_at_once(cli: Cli, kernel: Ker
 
 
 def test_events_are_followed_from_now_or_from_since(cli: Cli, kernel: KernelDouble) -> None:
-    _end_after(cli, 1)
+    cli.patience = 1
     for words, query in (([], {}), (["--since", "1h"], {"since": "0"})):
         kernel.proves = True
-        kernel.answers["GET /events"] = _then_gone(
-            Stream([PING, sse("kernel.started", event("kernel.started", 1), 1)], cut=True)
-        )
+        started = sse("kernel.started", event("kernel.started", 1), 1)
+        kernel.answers["GET /events"] = in_turn(Stream([PING, started], cut=True), None)
         kernel_gone_after_events(kernel)
         cli("events", "-f", "--jsonl", *words)
         assert kernel.of("GET", "/events")[-1].query == query
@@ -145,7 +115,7 @@ def _follower(connect: Callable[[], Client], said: list[str], **more: Any) -> tu
 
 def test_it_resumes_after_the_last_event_it_saw(kernel: KernelDouble) -> None:
     """contracts 4: Last-Event-ID; and every connect is announced, so that state can be asked for."""
-    kernel.answers["GET /events"] = _then_gone(Stream([_said(1), _said(2)], cut=True), Stream([_said(3)]))
+    kernel.answers["GET /events"] = in_turn(Stream([_said(1), _said(2)], cut=True), Stream([_said(3)]), None)
     said: list[str] = []
     follower, _ = _follower(lambda: _client(kernel), said)
     seen = list(itertools.islice(follower, 5))
@@ -158,7 +128,7 @@ def test_it_resumes_after_the_last_event_it_saw(kernel: KernelDouble) -> None:
 
 
 def test_it_waits_for_the_kernel_to_come_back_and_says_so_once(kernel: KernelDouble) -> None:
-    kernel.answers["GET /events"] = _then_gone(Stream([_said(1)], cut=True), Stream([_said(2)]))
+    kernel.answers["GET /events"] = in_turn(Stream([_said(1)], cut=True), Stream([_said(2)]), None)
     tries = itertools.count()
 
     def connect() -> Client:
@@ -174,7 +144,7 @@ def test_it_waits_for_the_kernel_to_come_back_and_says_so_once(kernel: KernelDou
 
 
 def test_a_kernel_that_does_not_come_back_is_given_up(kernel: KernelDouble) -> None:
-    kernel.answers["GET /events"] = _then_gone(Stream([_said(1)], cut=True))
+    kernel.answers["GET /events"] = in_turn(Stream([_said(1)], cut=True), None)
     tries = itertools.count()
 
     def connect() -> Client:

@@ -3,17 +3,14 @@
 import errno
 import os
 import subprocess
-import sys
 from typing import NoReturn
 
 import pytest
 
 from interface.cli.context import Context
-from tests.interface.conftest import Cli
+from tests.interface.conftest import AWK, Cli
 from tests.interface.kernel_double import KernelDouble, Stream, sse
 from tests.interface.samples import event, read_answers
-
-AWK = [sys.executable, "-m", "interface", "awk", ""]
 
 
 def test_a_reader_that_goes_away_is_no_error(cli: Cli, kernel: KernelDouble) -> None:

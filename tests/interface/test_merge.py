@@ -1,13 +1,11 @@
 """``awk merge``: one request, its end waited for, what came of it, and the exit code."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from protocol.api.runs import MergedBranch, MergeInfo
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE
-from tests.interface.kernel_double import KernelDouble
+from tests.interface.kernel_double import KernelDouble, in_turn
 
 ALICE = MergedBranch(agent="alice", branch="awk/review/main/alice", tip="c1", commits=2)
 
@@ -17,9 +15,9 @@ def info(state: str, **more: object) -> MergeInfo:
 
 
 def test_a_merge_is_asked_for_and_its_end_is_waited_for(cli: Cli, kernel: KernelDouble) -> None:
-    ends: Iterator[MergeInfo] = iter([info("merging"), info("merged", commit="0123456789abcdef", branches=(ALICE,))])
+    merged = info("merged", commit="0123456789abcdef", branches=(ALICE,))
     kernel.answers["POST /runs/review:main/merge"] = info("requested")
-    kernel.answers["GET /runs/r1/merge"] = lambda _asked: next(ends)
+    kernel.answers["GET /runs/r1/merge"] = in_turn(info("merging"), merged)
     ran = cli("merge", "@review", "--agent", "alice", "--into", "main", "--squash", "--check", "make test", "--return")
     assert (ran.code, ran.out.splitlines()) == (
         0,
@@ -61,11 +59,3 @@ def test_nothing_of_a_branch_reaches_the_terminal_as_it_is(cli: Cli, kernel: Ker
     assert (ran.code, "it printed:" in out) == (1, True)
     assert "\x1b" not in out
     assert "\r" not in out
-
-
-def test_a_target_that_is_no_run_and_no_workflow_is_refused_before_anything_is_asked(
-    cli: Cli, kernel: KernelDouble
-) -> None:
-    """contracts 2."""
-    assert cli("merge", "alice@review").code == 2
-    assert kernel.asked == []

@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from itertools import islice
@@ -14,7 +13,7 @@ from interface.discovery import URL
 from protocol.api.approvals import NeedList
 from protocol.api.processes import Ps
 from protocol.instruction import Usage
-from tests.interface.conftest import Cli
+from tests.interface.conftest import AWK, Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, Stream, sse
 from tests.interface.samples import event, need, ps_row, read_answers
@@ -86,11 +85,7 @@ def test_followed_it_says_what_comes_and_what_is_settled(cli: Cli, kernel: Kerne
         kernel.proves = False  # it is gone with the end of its stream
 
     kernel.answers["GET /events"] = Stream(pieces())
-
-    def pause(seconds: float) -> None:
-        raise KeyboardInterrupt
-
-    cli.pause = pause  # type: ignore[method-assign]
+    cli.patience = 1
     ran = cli("needs", "-f")
     heads = [line.partition(" (")[0] for line in ran.out.splitlines() if not line.startswith("  ")]
     wants = "approval: coder wants to call bash"
@@ -143,7 +138,7 @@ def test_those_of_all_projects_are_followed_in_one_stream(cli: Cli, kernel: Kern
         late.answers |= {
             "GET /needs": NeedList(items=(need(id="a5"),), total=1), "GET /events": told_later(threading.Event()),
         }  # fmt: skip
-        command = [sys.executable, "-m", "interface", "awk", "", "needs", "-A", "-f"]
+        command = [*AWK, "needs", "-A", "-f"]
         with subprocess.Popen(command, cwd=cli.root, env=cli.environ, stdout=subprocess.PIPE, text=True) as following:
             assert following.stdout is not None
 
@@ -201,10 +196,7 @@ def test_ps_takes_a_target_and_an_order(words: list[str], names: list[str], cli:
 def test_ps_shows_the_columns_that_are_named_and_says_what_there_is_not(cli: Cli, kernel: KernelDouble) -> None:
     kernel.answers["GET /ps"] = TABLE
     assert cli("ps", "-o", "state,NAME,cpu%", "alice").out == "STATE    NAME   CPU%\nrunning  alice   9.0\n"
-    wrong = cli("ps", "-o", "name,colour")
-    assert (wrong.code, "ps has no column 'colour'" in wrong.err, "name, state" in wrong.err) == (2, True, True)
     assert cli("ps", "--sort", "colour").code == 2
-    assert cli("ps", "--json", "-q").code == 2
     assert cli("ps", "carol").code == 5
     assert cli("ps", "@Bad Name").code == 2
     cli("ps", "-a")

@@ -1,7 +1,5 @@
 """node list, add, drain, rm: other machines on which agents work; node --join: be one of them."""
 
-import pytest
-
 from protocol.api.processes import NodeAdded, NodeList, NodeRow
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble
@@ -40,19 +38,6 @@ def test_the_command_of_a_node_that_dials_home_is_all_that_is_printed(cli: Cli, 
     assert cli("node", "add", "g1", "--join", "--host", "10.0.0.2").out == "agent-worker node --join awk1.x\n"
     (asked,) = kernel.of("POST", "/nodes")
     assert asked.body == {"name": "g1", "node": {"via": "join", "labels": []}, "host": "10.0.0.2"}
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["add", "g1"], ["add", "g1", "--via", "ssh", "--join"], ["add", "g1", "--via", "ftp"], [],
-        ["--project-id", "../x"], ["--project-id", "x", "--join", "awk1.x"],
-    ],
-)  # fmt: skip
-def test_what_says_nothing_clear_is_refused_with_what_to_do(cli: Cli, kernel: KernelDouble, words: list[str]) -> None:
-    ran = cli("node", *words)
-    assert (ran.code, "hint:" in ran.err) == (2, True)
-    assert not kernel.of("POST", "/nodes")
 
 
 def test_a_node_is_drained_and_removed(cli: Cli, kernel: KernelDouble) -> None:

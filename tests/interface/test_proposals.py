@@ -8,7 +8,6 @@ import pytest
 from protocol.api.runs import Accepted
 from protocol.voting import BallotInfo, Option, ProposalList, Resolution, Vote, document
 from tests.interface.conftest import Cli
-from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, Stream, problem, sse
 from tests.interface.samples import AT, event, report
 
@@ -123,35 +122,6 @@ def test_an_id_alone_is_enough_where_it_says_which(cli: Cli, kernel: KernelDoubl
     both = cli("proposal", "vote", "release", "yes")
     assert (both.code, "name one: release@deploy:pr-7, release@review" in both.err) == (2, True)
     assert [asked for asked in kernel.asked if asked.method == "POST"] == []
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["list", "review"], ["list", "@review", "--all"], ["show", "@review"], ["show", "Release@review"],
-        ["vote", "release@review"], ["cancel"], ["veto", "release"],
-    ],
-)  # fmt: skip
-def test_what_makes_no_sense_asks_nothing(words: list[str], cli: Cli, kernel: KernelDouble) -> None:
-    assert cli("proposal", *words).code == 2
-    assert kernel.asked == []
-
-
-@pytest.mark.promise("P16")
-@pytest.mark.parametrize("text", HOSTILE)
-def test_what_an_agent_wrote_is_shown_and_not_obeyed(text: str, cli: Cli, kernel: KernelDouble) -> None:
-    vote = Vote(voter="bob", choice=text, reason=text)
-    hostile = msgspec.structs.replace(
-        WON, title=text, description=text, votes=(vote,), options=(Option(id="a", label=text),), winner=text,
-        reason=text, assigned={text: ("bob",)},
-    )  # fmt: skip
-    kernel.answers["GET /proposals"] = listed(hostile)
-    kernel.answers[f"GET {HERE}/release"] = kernel.answers[f"POST {HERE}/release/vote"] = document(hostile)
-    for words in (["list"], ["show", "release@review"], ["vote", "release@review", "yes"]):
-        for flags in ([], ["--json"]):
-            ran = cli("proposal", *words, *flags)
-            assert ran.code == 0 or text == "\ud800"  # which is no JSON
-            assert not obeyed(ran.out), words
 
 
 def test_whoever_watches_a_run_is_told_how_to_vote(cli: Cli, kernel: KernelDouble) -> None:

@@ -19,40 +19,40 @@ from protocol.instruction import Usage
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import Asked, KernelDouble, Stream, problem, sse
-from tests.interface.samples import AT, READS, event, instruction, message, message_event, ps_row, read_answers
+from tests.interface.samples import AT, READS, VOTE, event, instruction, message, message_event, ps_row, read_answers
 
 ALL_HOSTILE = " ".join(HOSTILE).encode("utf-8", "replace").decode()
 """As it can come over the wire: JSON has no lone surrogates."""
-every_read = pytest.mark.parametrize("route", READS)
+every_read = pytest.mark.parametrize(("words", "route"), [(words.split(), route) for words, route in READS.items()])
 
 
 @every_read
-def test_json_is_the_kernels_own_document(route: str, cli: Cli, kernel: KernelDouble) -> None:
+def test_json_is_the_kernels_own_document(words: list[str], route: str, cli: Cli, kernel: KernelDouble) -> None:
     document = json.loads(msgspec.json.encode(read_answers("text")[route])) | {"later": [1]}
     kernel.answers[route] = document
-    ran = cli(*READS[route], "--json")
+    ran = cli(*words, "--json")
     assert (ran.code, ran.err) == (0, "")
     assert ran.json() == document
 
 
 @every_read
-def test_text_on_a_pipe_is_plain_and_whole(route: str, cli: Cli, kernel: KernelDouble) -> None:
-    long = "word " * 60 + "end"
+def test_text_on_a_pipe_is_plain_and_whole(words: list[str], route: str, cli: Cli, kernel: KernelDouble) -> None:
+    long = "word " * 38 + "end"
     kernel.answers |= read_answers(long)
-    ran = cli(*READS[route])
+    ran = cli(*words)
     assert (ran.code, ran.err) == (0, "")
     assert "\x1b" not in ran.out
-    if route != "GET /agents/alice/queue":
+    if route not in ("GET /agents/alice/queue", f"POST {VOTE}/vote"):  # which say nothing of an agent
         assert long in ran.out
 
 
 @pytest.mark.promise("P16")
 @every_read
-def test_hostile_text_is_shown_and_not_obeyed(route: str, cli: Cli, kernel: KernelDouble) -> None:
+def test_hostile_text_is_shown_and_not_obeyed(words: list[str], route: str, cli: Cli, kernel: KernelDouble) -> None:
     kernel.answers |= read_answers(ALL_HOSTILE)
     cli.environ["NO_COLOR"] = "1"
-    for words, terminal in ((READS[route], False), (READS[route], True), ([*READS[route], "--json"], True)):
-        ran = cli(*words, terminal=terminal)
+    for more, terminal in (([], False), ([], True), (["--json"], True)):
+        ran = cli(*words, *more, terminal=terminal)
         assert ran.code == 0
         assert obeyed(ran.out + ran.err) == []
 
@@ -85,13 +85,15 @@ def test_a_mistake_in_a_file_is_shown_with_its_place(cli: Cli, kernel: KernelDou
 
 
 def test_the_process_table_says_what_runs(cli: Cli, kernel: KernelDouble) -> None:
-    kernel.answers |= read_answers("reads")
+    kernel.answers["GET /ps"] = Ps(
+        agents=(ps_row(age_s=1200.0, step_age_s=900.0), ps_row("bob", "", space=None, state="idle", pid=None))
+    )
     header, alice, bob = cli("ps").out.splitlines()
     assert header.split() == [
-        "NAME", "STATE", "PID", "BACKEND", "MODEL", "STEP", "DOING", "STATUS", "QUEUE", "RESTARTS", "EXIT",
-        "CPU%", "RSS", "TOKENS", "COST$", "DIFF", "TASKS", "LAST",
+        "NAME", "STATE", "AGE", "DOING", "QUEUE", "COST$", "SILENT", "STEP", "STATUS", "PID", "BACKEND", "MODEL",
+        "RESTARTS", "EXIT", "CPU%", "RSS", "TOKENS", "DIFF", "TASKS", "LAST",
     ]  # fmt: skip
-    assert alice.startswith("alice@review:main  running (reads)  4711  sdk")
+    assert alice.startswith("alice@review:main  running (reads)  20m  reads 15m  0/0/0")
     assert bob.split()[:3] == ["bob", "idle", "-"]
 
 
@@ -108,8 +110,19 @@ def test_a_terminal_gets_what_fits(cli: Cli, kernel: KernelDouble) -> None:
 
 def test_wide_characters_keep_columns_straight(cli: Cli, kernel: KernelDouble) -> None:
     kernel.answers["GET /ps"] = Ps(agents=(ps_row(text="审查代码"), ps_row(text="abcdefgh")))
-    first, second = (line.split("4711")[0] for line in cli("ps").out.splitlines()[1:])
-    assert len(first) + 4 == len(second)
+    first, second = (line.split("0/0/0")[0] for line in cli("ps").out.splitlines()[1:])
+    assert len(first) + 8 == len(second), "four wide characters in each of two columns"
+
+
+def test_many_idle_agents_are_one_line_and_the_others_are_all_listed(cli: Cli, kernel: KernelDouble) -> None:
+    """-a, a target, --sort and -q list each."""
+    rows = (ps_row("bob", state="error"), *(ps_row(f"a{n}", state="idle") for n in range(95)))
+    kernel.answers["GET /ps"] = kernel.answers["GET /ps?all=true"] = Ps(agents=rows)
+    header, bob, folded = cli("ps").out.splitlines()
+    assert (header.split()[0], bob.split()[0], folded) == ("NAME", "bob@review:main", "95 idle (awk ps -a lists them)")
+    assert [len(cli("ps", *words).out.splitlines()) for words in (["-a"], ["@review"], ["-q"])] == [97, 97, 96]
+    kernel.answers["GET /ps"] = Ps(agents=rows[:11])
+    assert len(cli("ps").out.splitlines()) == 12
 
 
 def test_facts_that_people_do_not_read_are_left_out(cli: Cli, kernel: KernelDouble) -> None:
@@ -197,8 +210,6 @@ def test_work_over_a_time_is_asked_for_and_shown_by_what_it_is_parted_by(cli: Cl
     assert last.startswith("total")
     assert merged == "merged: 2, 0.1250 USD each"
     assert cli("stats", "--since", "2h").code == 0
-    for wrong in (["--by", "week"], ["--by", "day,day"], ["--since", "soon"]):
-        assert cli("stats", *wrong).code == 2
 
 
 def test_a_cost_nobody_knows_is_unknown_and_not_0(cli: Cli, kernel: KernelDouble) -> None:
@@ -224,17 +235,6 @@ def test_what_work_took_fits_on_80_columns_without_the_outcomes_that_nothing_had
     assert (len(first) <= 80, "12.3456" in first, "…" in first) == (True, True, False)
     assert "CANCELLED" in status.stats_lines(body, Screen(False, 200))[0]
     assert "CANCELLED" in status.stats_lines(body, Screen())[0]
-
-
-@pytest.mark.parametrize(
-    "words", [["queue", "@review"], ["channel", "Alice!"], ["channel", "@Review!"], ["send", "a b", "x"]]
-)
-def test_a_target_that_cannot_be_is_refused_before_anything_is_asked(
-    words: list[str], cli: Cli, kernel: KernelDouble
-) -> None:
-    """contracts 2: the grammar; exit 2."""
-    assert cli(*words).code == 2
-    assert kernel.asked == []
 
 
 def test_status_says_down_and_starts_nothing(cli: Cli) -> None:
@@ -334,7 +334,6 @@ def test_the_log_of_what_ended_is_shown_without_what_runs(cli: Cli, kernel: Kern
     kernel.answers["GET /events"] = lambda asked: _told(*ATTEMPTS)
     assert [e["seq"] for e in cli("logs", "alice", "--previous", "--jsonl").jsonl()] == [5, 7, 8, 9]
     assert [e["seq"] for e in cli("logs", "--previous", "--jsonl").jsonl()] == [4, 5, 6, 7, 8, 9]
-    assert cli("logs", "--previous", "-f").code == 2
 
 
 def test_nothing_that_ended_is_no_mistake(cli: Cli, kernel: KernelDouble) -> None:
@@ -345,10 +344,12 @@ def test_nothing_that_ended_is_no_mistake(cli: Cli, kernel: KernelDouble) -> Non
 
 
 @every_read
-def test_a_document_of_another_shape_is_an_error_and_not_a_crash(route: str, cli: Cli, kernel: KernelDouble) -> None:
+def test_a_document_of_another_shape_is_an_error_and_not_a_crash(
+    words: list[str], route: str, cli: Cli, kernel: KernelDouble
+) -> None:
     """A kernel of another version: the traceback is for -vv only."""
     kernel.answers[route] = {"schema": 1, "agents": 3, "instructions": 3, "providers": 3, "backends": 3, "messages": 3}
-    ran = cli(*READS[route])
+    ran = cli(*words)
     assert "Traceback" not in ran.err
     assert (ran.code, ran.err[:6]) in ((1, "error:"), (0, ""))
 
@@ -457,13 +458,6 @@ def test_logs_of_a_name_that_nobody_has_are_an_error(cli: Cli, kernel: KernelDou
     assert [cli("logs", name).code for name in ("nobody", "@nope", "alice")] == [5, 5, 0]
 
 
-@pytest.mark.parametrize("count", ["x", "1.5", "9999999999", "²"])
-def test_a_count_is_a_whole_number(count: str, cli: Cli) -> None:
-    ran = cli("peek", "alice", "-n", count)
-    assert ran.code == 2
-    assert f"{count!r} is not a valid number of rows; use 0 (all), 1, 2, ..." in ran.err
-
-
 def queued(first: int, count: int) -> tuple[QueueRow, ...]:
     return tuple(
         QueueRow(id=f"i{n}", lane="normal", status="queued", attempt=0, step=0, preempted=0, enqueued_at=AT)
@@ -515,25 +509,10 @@ def test_runs_are_asked_for_by_workflow_status_and_age(cli: Cli, kernel: KernelD
     assert second == {"workflow": "review", "tag": "pr-1", "status": "failed", "limit": "3"}
     assert int(cli("runs", "--since", "2h").code) == 0
     assert kernel.of("GET", "/runs")[-1].query["since"].isdecimal()
-    assert cli("runs", "--status", "nosuch").code == 2
-
-
-def test_a_diff_of_an_agent_alone_is_told_how_to_name_its_tree(cli: Cli, kernel: KernelDouble) -> None:
-    ran = cli("diff", "bob")
-    assert ran.code == 2
-    assert ran.err == (
-        "error: bob has no working tree in direct conversations\n"
-        "  hint: name a run (awk runs) or the workflow: bob@WORKFLOW\n"
-    )
-    assert not kernel.of("GET", "/runs")
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        ((), "no memory queries\n"),
-        (("--agent", "alice"), "no memory queries from or to alice (list"),
-    ],
+    ("flags", "told"), [((), "no memory queries\n"), (("--agent", "alice"), "no memory queries from or to alice (list")]
 )
 def test_an_audit_of_one_agent_that_finds_nothing_says_so_of_that_one(
     flags: tuple[str, ...], told: str, cli: Cli, kernel: KernelDouble

@@ -20,10 +20,9 @@ from interface.cli.reports.record import Rows, RunRecord, RunRefusal, findings_o
 from interface.failure import Place
 from protocol.api.runs import MergeInfo
 from protocol.instruction import Usage
-from protocol.tasks import TaskInfo
-from protocol.voting import BallotInfo, Resolution, Vote
+from protocol.voting import Vote
 from tests.interface.hostile import HOSTILE, obeyed
-from tests.interface.samples import AT, instruction, message, need, report, worktree
+from tests.interface.samples import AT, instruction, message, need, report, task, vote, worktree
 
 COMMANDS: Final = (
     "::set-output name=run::evil", "::add-mask::1", "::stop-commands::x", "##[error]y", "##vso[task.complete]",
@@ -50,19 +49,13 @@ def record(text: str = "done", **more: Any) -> RunRecord:
     told = report(
         text, usage=usage, verdict="no", failed_calls={text: 2}, exit_code=8, status="rejected", delivery=delivery
     )
-    task = TaskInfo(
-        id="t1", space="review:main", title=text, state="failed", blocked_by=(), blocks=(), found_in=None,
-        creator="alice", created_at=AT, ready_at=AT, holder="bob", instruction="i7", claimed_at=AT,
-        result=text, reason=text, ended_at=AT, ended_by="bob",
-    )  # fmt: skip
-    ballot = BallotInfo(
-        id="release", space="review:main", type="approval", title=text, description=text, options=(),
-        resolution=Resolution(), binding=True, creator="alice", created_at=AT, expires_at=AT, state="resolved",
-        electors=("bob",), missing=(),
-        votes=(Vote(voter="bob", choice=text, reason=text),), counts={}, winner=text,
+    failed = task("t1", text, state="failed", holder="bob", instruction="i7", claimed_at=AT, ended_by="bob")
+    ballot = msgspec.structs.replace(
+        vote(text), id="release", type="approval", binding=True, options=(), counts={}, electors=("bob",),
+        votes=(Vote(voter="bob", choice=text, reason=text),), winner=text,
     )  # fmt: skip
     made = RunRecord(
-        name="review:main", exit_code=8, at=AT, version="1.2.3", report=told, tasks=(task,), ballots=(ballot,),
+        name="review:main", exit_code=8, at=AT, version="1.2.3", report=told, tasks=(failed,), ballots=(ballot,),
         said=(message(1, text, instruction="i7"), message(2, text, "user")), trees=(worktree(text),),
         instructions=(instruction("i7", "done", text), instruction("i8", "dead", text, cause=text)),
         needs=(need(text, run="r12"),), unread=text,
@@ -357,56 +350,31 @@ def test_a_real_reader_reads_the_suite() -> None:
     ]
 
 
-SARIF_SHAPE: Final = {
-    "type": "object",
-    "required": ["version", "runs"],
-    "properties": {
-        "version": {"const": "2.1.0"},
-        "runs": {
-            "items": {
-                "required": ["tool", "results"],
-                "properties": {
-                    "automationDetails": {
-                        "required": ["id"],
-                        "additionalProperties": False,
-                        "properties": {"id": {"type": "string"}},
-                    },
-                    "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-                    "invocations": {"items": {"required": ["executionSuccessful"]}},
-                    "results": {
-                        "items": {
-                            "required": ["message"],
-                            "properties": {
-                                "level": {"enum": ["none", "note", "warning", "error"]},
-                                "message": {"required": ["text"]},
-                                "partialFingerprints": {"additionalProperties": {"type": "string"}},
-                                "locations": {
-                                    "items": {
-                                        "properties": {
-                                            "physicalLocation": {
-                                                "properties": {
-                                                    "artifactLocation": {
-                                                        "properties": {"uri": {"format": "uri-reference"}}
-                                                    },
-                                                    "region": {
-                                                        "properties": {
-                                                            "startLine": {"minimum": 1},
-                                                            "startColumn": {"minimum": 1},
-                                                        }
-                                                    },
-                                                }
-                                            }
-                                        }
-                                    }
-                                },
-                            },
-                        }
-                    },
-                },
-            }
-        },
-    },
-}
+def _shape(*required: str, items: object = None, **properties: object) -> dict[str, object]:
+    """A JSON schema: an object with these properties, or a list of ``items``."""
+    return {"items": items} if items else {"required": [*required], "properties": properties}
+
+
+_REGION: Final = _shape(startLine={"minimum": 1}, startColumn={"minimum": 1})
+_LOCATION: Final = _shape(
+    physicalLocation=_shape(artifactLocation=_shape(uri={"format": "uri-reference"}), region=_REGION)
+)
+_RESULT: Final = _shape(
+    "message",
+    level={"enum": ["none", "note", "warning", "error"]},
+    message=_shape("text"),
+    partialFingerprints={"additionalProperties": {"type": "string"}},
+    locations=_shape(items=_LOCATION),
+)
+_RUN: Final = _shape(
+    "tool",
+    "results",
+    automationDetails={**_shape("id", id={"type": "string"}), "additionalProperties": False},
+    columnKind={"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+    invocations=_shape(items=_shape("executionSuccessful")),
+    results=_shape(items=_RESULT),
+)
+SARIF_SHAPE: Final = _shape("version", "runs", version={"const": "2.1.0"}, runs=_shape(items=_RUN)) | {"type": "object"}
 """What of SARIF 2.1.0 a report of ours could get wrong, for machines without its schema."""
 
 

@@ -17,11 +17,11 @@ from interface.autostart import Spawned, kernel_environment
 from interface.discovery import find_project
 from protocol.api.approvals import NeedList
 from protocol.api.runs import DiffReport
-from tests.interface.conftest import Cli
-from tests.interface.kernel_double import KernelDouble, Stream, problem, sse
+from tests.interface.conftest import AWK, Cli
+from tests.interface.kernel_double import PING, KernelDouble, Stream, problem, sse
 from tests.interface.samples import instruction, message, need, report, worktree
 from tests.interface.test_reports import outputs
-from tests.interface.test_run import ACCEPTED, AWK, PING, cancellable
+from tests.interface.test_run import ACCEPTED, cancellable
 
 FILES = ("j.xml", "r.md", "s.sarif")
 OURS = sse("accepted", {"run": "review:main", "id": "r12", "seq": 3})
@@ -217,13 +217,6 @@ def test_a_signal_leaves_reports(first: list[bytes], cli: Cli, kernel: KernelDou
     assert "Traceback" not in err
     assert outputs((runner / "OUTPUT").read_text().removeprefix("before=1\n"))["status"] in ("cancelled", "error")
     assert all((cli.root / name).stat().st_size for name in FILES)
-
-
-@pytest.mark.parametrize("flag", ["--detach", "--dry-run"])
-@pytest.mark.parametrize("asked", [["--rm"], ["--report", "md:r.md"]], ids=["rm", "report"])
-def test_what_is_about_the_end_waits_for_it(flag: str, asked: list[str], cli: Cli, kernel: KernelDouble) -> None:
-    ran = cli("run", "review", flag, *asked)
-    assert (ran.code, f"{flag}, which does not wait for the end" in ran.err, kernel.asked) == (2, True, [])
 
 
 def test_a_kernel_of_others_stays(cli: Cli, kernel: KernelDouble) -> None:

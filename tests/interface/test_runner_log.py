@@ -5,7 +5,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from typing import Final
 
 import pytest
@@ -13,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interface.cli.runner_log import RunnerStream, is_read_by_runner, neutral_json
-from tests.interface.conftest import Cli
+from tests.interface.conftest import AWK, Cli
 from tests.interface.kernel_double import KernelDouble, Stream, sse
 from tests.interface.samples import event, read_answers
 
-AWK: Final = [sys.executable, "-m", "interface", "awk", ""]
 HOSTILE: Final = "::stop-commands::x\n \t\u00a0::error::y\nsee ##[endgroup] and ##vso[task.complete]"
 
 

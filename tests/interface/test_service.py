@@ -203,17 +203,24 @@ def test_its_unit_is_one_for_all_projects(project: Project) -> None:
     assert told["unit"] == "agent-worker.service" and told["path"].endswith("/systemd/user/agent-worker.service")
 
 
+@pytest.fixture
+def worked(project: Project) -> Project:
+    """A kernel whose alice has done her work."""
+    project.agent("alice", "text: done")
+    assert project.awk("start").code == 0
+    assert project.ended(project.send("alice"))["status"] == "done"
+    return project
+
+
 def ended_by(project: Project, number: signal.Signals) -> None:
     """Have the kernel end by a signal, and wait until it has."""
     os.kill(int(project.record()["pid"]), number)
     wait_until(lambda: not project.alive())
 
 
-def test_a_killed_kernel_is_there_again_and_ends_with_the_service(project: Project) -> None:
+def test_a_killed_kernel_is_there_again_and_ends_with_the_service(worked: Project) -> None:
     """kill -9, then the service: another process, the same work; at its end the kernel is stopped in order."""
-    project.agent("alice", "text: done")
-    assert project.awk("start").code == 0
-    assert project.ended(project.send("alice"))["status"] == "done"
+    project = worked
     found, first = Found(str(project.root), str(project.state)), int(project.record()["pid"])
     ended_by(project, signal.SIGKILL)
 
@@ -251,10 +258,8 @@ def test_a_kernel_is_needed_where_work_is_left_and_nobody_stopped_it(project: Pr
     assert _needed(project) == (False, "a user stopped it")
 
 
-def test_a_project_with_a_service_of_its_own_is_left_to_that(project: Project, tmp_path: Path) -> None:
-    project.agent("alice", "text: done")
-    assert project.awk("start").code == 0
-    assert project.ended(project.send("alice"))["status"] == "done"
+def test_a_project_with_a_service_of_its_own_is_left_to_that(worked: Project, tmp_path: Path) -> None:
+    project = worked
     ended_by(project, signal.SIGKILL)
     units = tmp_path / "config" / "systemd" / "user"
     units.mkdir(parents=True)

@@ -4,54 +4,61 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from interface.cli.command_table import BY_WORD
-from tests.git_host import SERVED, git_host
+from tests.git_host import SERVED, GitHost, git_host
 from tests.interface.conftest import Cli
 
 COUNTING = "---\nname: counting\ndescription: How to count\n---\nUse wc.\n"
 
 
+@pytest.fixture
+def host(cli: Cli, tmp_path: Path) -> Iterator[GitHost]:
+    """Where commands fetch from."""
+    with git_host(tmp_path / "host") as made:
+        cli.environ |= made.environ
+        yield made
+
+
 @pytest.mark.promise("XF05", "XF06")
 @pytest.mark.long("the other tests of this file")
-def test_skills_are_imported_updated_and_removed(cli: Cli, tmp_path: Path) -> None:
-    with git_host(tmp_path / "host") as host:
-        cli.environ |= host.environ
-        host.write("all/counting/SKILL.md", COUNTING)
-        host.write("all/counting/run.sh", "#!/bin/sh\n")
-        (host.work / "all/counting/run.sh").chmod(0o755)
-        (host.work / "all/counting/away").symlink_to("/etc/passwd")
-        host.write("all/cooking/SKILL.md", COUNTING.replace("count", "cook"))
-        host.write("all/README.md", "x")
-        first = host.publish("v1")
-        imported = cli("skills", "import", f"github:{SERVED}@v1/all", "counting", "--json")
-        assert imported.code == 0, imported.err
-        (row,) = imported.json()["skills"]
-        assert (row["name"], row["path"], row["commit"]) == ("counting", ".agents/skills/counting", first)
-        folder = cli.root / ".agents/skills/counting"
-        assert sorted(os.listdir(folder)) == ["SKILL.md", "run.sh"]
-        assert os.access(folder / "run.sh", os.X_OK) and not os.access(folder / "SKILL.md", os.X_OK)
-        lock = json.loads((cli.root / ".agents/skills/skills.lock").read_text())
-        assert lock["counting"] == {"source": f"github:{SERVED}@v1/all", "commit": first, "digest": row["digest"]}
-        assert cli("skills", "import", f"github:{SERVED}@v1/all", "counting").code == 2
+def test_skills_are_imported_updated_and_removed(cli: Cli, host: GitHost) -> None:
+    host.write("all/counting/SKILL.md", COUNTING)
+    host.write("all/counting/run.sh", "#!/bin/sh\n")
+    (host.work / "all/counting/run.sh").chmod(0o755)
+    (host.work / "all/counting/away").symlink_to("/etc/passwd")
+    host.write("all/cooking/SKILL.md", COUNTING.replace("count", "cook"))
+    host.write("all/README.md", "x")
+    first = host.publish("v1")
+    imported = cli("skills", "import", f"github:{SERVED}@v1/all", "counting", "--json")
+    assert imported.code == 0, imported.err
+    (row,) = imported.json()["skills"]
+    assert (row["name"], row["path"], row["commit"]) == ("counting", ".agents/skills/counting", first)
+    folder = cli.root / ".agents/skills/counting"
+    assert sorted(os.listdir(folder)) == ["SKILL.md", "run.sh"]
+    assert os.access(folder / "run.sh", os.X_OK) and not os.access(folder / "SKILL.md", os.X_OK)
+    lock = json.loads((cli.root / ".agents/skills/skills.lock").read_text())
+    assert lock["counting"] == {"source": f"github:{SERVED}@v1/all", "commit": first, "digest": row["digest"]}
+    assert cli("skills", "import", f"github:{SERVED}@v1/all", "counting").code == 2
 
-        host.write("all/counting/SKILL.md", COUNTING + "Or count by hand.\n")
-        second = host.publish("v1")
-        (folder / "SKILL.md").write_text(COUNTING + "Mine.\n")
-        kept = cli("skills", "update")
-        assert (kept.code, "counting was changed locally" in kept.err) == (1, True)
-        updated = cli("skills", "update", "counting", "--force", "--json").json()["skills"]
-        assert (updated[0]["commit"], updated[0]["edited"]) == (second, False)
-        assert (folder / "SKILL.md").read_text().endswith("Or count by hand.\n")
-        (folder / "SKILL.md").write_text("mine, and no skill any more\n")
-        for verb in ("update", "rm"):
-            assert "counting was changed locally" in cli("skills", verb, "counting").err, "a change is not lost unasked"
-        shutil.rmtree(folder)
-        assert cli("skills", "update").code == 0
-        assert (folder / "SKILL.md").read_text().endswith("Or count by hand.\n"), "what is gone comes again"
+    host.write("all/counting/SKILL.md", COUNTING + "Or count by hand.\n")
+    second = host.publish("v1")
+    (folder / "SKILL.md").write_text(COUNTING + "Mine.\n")
+    kept = cli("skills", "update")
+    assert (kept.code, "counting was changed locally" in kept.err) == (1, True)
+    updated = cli("skills", "update", "counting", "--force", "--json").json()["skills"]
+    assert (updated[0]["commit"], updated[0]["edited"]) == (second, False)
+    assert (folder / "SKILL.md").read_text().endswith("Or count by hand.\n")
+    (folder / "SKILL.md").write_text("mine, and no skill any more\n")
+    for verb in ("update", "rm"):
+        assert "counting was changed locally" in cli("skills", verb, "counting").err, "a change is not lost unasked"
+    shutil.rmtree(folder)
+    assert cli("skills", "update").code == 0
+    assert (folder / "SKILL.md").read_text().endswith("Or count by hand.\n"), "what is gone comes again"
     assert cli("skills", "rm", "counting").code == 0
     assert (sorted(os.listdir(folder.parent)), cli("skills", "list").out) == (["skills.lock"], "no skills\n")
     assert cli("skills", "list").err == "", "an empty home is nothing that was skipped"
@@ -59,19 +66,17 @@ def test_skills_are_imported_updated_and_removed(cli: Cli, tmp_path: Path) -> No
 
 @pytest.mark.promise("XF05")
 @pytest.mark.long("tests/interface/test_skills_commands.py")
-def test_a_skill_that_is_wrong_blocks_no_other(cli: Cli, tmp_path: Path) -> None:
-    with git_host(tmp_path / "host") as host:
-        cli.environ |= host.environ
-        host.write("all/counting/SKILL.md", COUNTING)
-        host.write("all/notes/SKILL.md", "no front matter\n")
-        host.publish("v1")
-        one = cli("skills", "import", f"github:{SERVED}@v1/all", "counting")
-        assert (one.code, one.err) == (0, "")
-        asked = cli("skills", "import", f"github:{SERVED}@v1/all", "notes")
-        assert (asked.code, "notes/SKILL.md" in asked.err, "no front matter" in asked.err) == (5, True, True)
-        rest = cli("skills", "import", f"github:{SERVED}@v1/all", "--force")
-        assert (rest.code, "skipped: " in rest.err) == (0, True)
-        assert cli("skills", "import", f"github:{SERVED}@v1/all/notes").code == 78
+def test_a_skill_that_is_wrong_blocks_no_other(cli: Cli, host: GitHost) -> None:
+    host.write("all/counting/SKILL.md", COUNTING)
+    host.write("all/notes/SKILL.md", "no front matter\n")
+    host.publish("v1")
+    one = cli("skills", "import", f"github:{SERVED}@v1/all", "counting")
+    assert (one.code, one.err) == (0, "")
+    asked = cli("skills", "import", f"github:{SERVED}@v1/all", "notes")
+    assert (asked.code, "notes/SKILL.md" in asked.err, "no front matter" in asked.err) == (5, True, True)
+    rest = cli("skills", "import", f"github:{SERVED}@v1/all", "--force")
+    assert (rest.code, "skipped: " in rest.err) == (0, True)
+    assert cli("skills", "import", f"github:{SERVED}@v1/all/notes").code == 78
 
 
 @pytest.mark.promise("XF04")
@@ -86,17 +91,15 @@ def test_a_source_that_is_none_is_refused_before_git_is_thought_of(cli: Cli, sou
 
 
 @pytest.mark.promise("XF05")
-def test_no_link_of_the_project_leads_an_import_out(cli: Cli, tmp_path: Path) -> None:
+def test_no_link_of_the_project_leads_an_import_out(cli: Cli, host: GitHost, tmp_path: Path) -> None:
     outside, home = tmp_path / "outside", cli.root / ".agents/skills"
     outside.mkdir()
     home.mkdir(parents=True)
     for name in (".new-counting", ".old-counting", "counting"):
         (home / name).symlink_to(outside)
-    with git_host(tmp_path / "host") as host:
-        cli.environ |= host.environ
-        host.write("all/counting/SKILL.md", COUNTING)
-        host.publish("v1")
-        assert cli("skills", "import", f"github:{SERVED}@v1/all", "--force").code == 0
+    host.write("all/counting/SKILL.md", COUNTING)
+    host.publish("v1")
+    assert cli("skills", "import", f"github:{SERVED}@v1/all", "--force").code == 0
     assert os.listdir(outside) == []
     assert (sorted(os.listdir(home)), (home / "counting").is_symlink()) == (["counting", "skills.lock"], False)
 
@@ -112,15 +115,13 @@ def test_a_lock_names_skills_and_no_paths(cli: Cli) -> None:
 
 
 @pytest.mark.long("tests/kernel/source")
-def test_a_folder_without_a_skill_is_told(cli: Cli, tmp_path: Path) -> None:
-    with git_host(tmp_path / "host") as host:
-        cli.environ |= host.environ
-        host.write("none/README.md", "x")
-        host.write("bad/SKILL.md", "no front matter")
-        host.publish("v1")
-        assert cli("skills", "import", f"github:{SERVED}@v1/none").code == 5
-        wrong = cli("skills", "import", f"github:{SERVED}@v1/bad")
-        assert (wrong.code, "bad/SKILL.md:1:1" in wrong.err) == (78, True)
+def test_a_folder_without_a_skill_is_told(cli: Cli, host: GitHost) -> None:
+    host.write("none/README.md", "x")
+    host.write("bad/SKILL.md", "no front matter")
+    host.publish("v1")
+    assert cli("skills", "import", f"github:{SERVED}@v1/none").code == 5
+    wrong = cli("skills", "import", f"github:{SERVED}@v1/bad")
+    assert (wrong.code, "bad/SKILL.md:1:1" in wrong.err) == (78, True)
     assert not (cli.root / ".agents/skills").exists()
 
 
@@ -149,15 +150,13 @@ def test_what_cannot_be_fetched_is_said_and_what_to_do(cli: Cli, tmp_path: Path,
 
 
 @pytest.mark.promise("XF12")
-def test_a_link_in_place_of_the_folder_is_not_followed(cli: Cli, tmp_path: Path) -> None:
+def test_a_link_in_place_of_the_folder_is_not_followed(cli: Cli, host: GitHost, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (cli.root / ".agents/skills").symlink_to(outside)
-    with git_host(tmp_path / "host") as host:
-        cli.environ |= host.environ
-        host.write("counting/SKILL.md", COUNTING)
-        host.publish("v1")
-        assert cli("skills", "import", f"github:{SERVED}@v1/counting").code != 0
+    host.write("counting/SKILL.md", COUNTING)
+    host.publish("v1")
+    assert cli("skills", "import", f"github:{SERVED}@v1/counting").code != 0
     assert list(outside.iterdir()) == []
 
 

@@ -79,14 +79,6 @@ def test_an_agent_made_with_new_is_gone_and_one_with_a_file_does_no_work(cli: Cl
     assert cli("stop", "carl@review").out == "stopped carl@review\n"
 
 
-def test_flags_that_would_do_nothing_are_refused(cli: Cli, kernel: KernelDouble) -> None:
-    """Only flags that work."""
-    assert cli("stop", "@review", "--now").code == 2
-    assert cli("send", "alice", "hi", "--timeout", "3s").code == 2
-    assert cli("start", "--", "x").code == 2
-    assert kernel.asked == []
-
-
 def test_stop_waits_for_all_at_once_and_with_no_wait_for_none(cli: Cli, kernel: KernelDouble) -> None:
     rows = tuple(
         AgentRow(name=name, model="", backend="sdk", file="f", ephemeral=False, state="idle")

@@ -1,7 +1,9 @@
 """Properties of every command, because all of them come from one table."""
 
 import argparse
+import shlex
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 from hypothesis import given, settings
@@ -112,23 +114,66 @@ def test_no_error_speaks_in_the_words_of_argparse(command: Command, capsys: pyte
     assert [text for text in said if text.removeprefix("error: ").startswith(theirs) or "invalid choice" in text] == []
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["wait", "alice", "--for", "lunch"], "--for cannot be 'lunch'. Choose: idle, done, needs"),
-        (["wait", "alice"], "--for is missing"),
-        (["wait"], "these arguments are missing: TARGET, --for"),
-        (["wait", "alice", "--for", "idle", "--timeout"], "--timeout needs a value"),
-        (["wait", "alice", "--for", "idle", "--timeout", "soon"], "--timeout: 'soon' is not a valid duration"),
-        (["memory", "growth", "x"], "RUNS needs a number, not 'x'"),
-        (["wait", "--json=x"], "--json takes no value, not 'x'"),
-    ],
-)
-def test_an_argument_that_is_wrong_is_named_with_what_it_takes(words: list[str], told: str, cli: Cli) -> None:
-    """Exit 2; the hint is where all of it is told."""
-    ran = cli(*words)
-    assert (ran.code, ran.err.startswith(f"error: {told}")) == (2, True), ran.err
-    assert "--help" in ran.err
+MISTAKES: Final = {
+    "approve": "APPROVAL is missing", "approve a1 a2 --always *": "exactly one", "approve a1 --all-agents": "--always",
+    "approve xyz": "such as a3", "approve a1 i3": "such as a3", "deny": "APPROVAL is missing", "deny r1 a2": "only one",
+    "deny rubbish": "such as a3", "pending 3": "such as a3", "pending a1 --rules": "excludes APPROVAL",
+    "run review --approve sometimes": "Choose: auto", "export r12 --json": "-o FILE",
+    "export alice@review": "@review:main", "doc write @review a": "TEXT is missing",
+    "doc diff @review a --from x": "not a valid version", "grant give all --to bob@review": "Choose: channel.read",
+    "grant give votes": "--to is missing", "grant give votes --to @review": "does not name an agent",
+    "merge alice@review": "use @review or @review:tag", "send": "TARGET is missing",
+    "ask hello": "put TARGET first, ", "serve hello": "put TARGET first, ",
+    "send alice ''": "is empty", "send alice -": "is empty", "send alice -x": "-- before text",
+    "send alice look at X": "quote messages of several words", "send alice hi --batch -": "cannot be combined",
+    "send --batch - --wait": "cannot be combined", "send --batch nowhere": "cannot be read",
+    "send --batch .": "cannot be read", "send alice hi --timeout 3s": "requires --wait",
+    "send 'a b' x": "is not a target", "channel Alice!": "is not a target", "channel @Review!": "is not a target",
+    "queue @review": "does not name an agent", "reset @review": "alice@review", "inbox @review": "alice@review",
+    "node": "hint: list nodes", "node add g1": "hint: use --via", "node add g1 --via ssh --join": "leave out one",
+    "node add g1 --via ftp": "Choose: ssh", "node --project-id ../x": "invalid project id",
+    "node --project-id x --join awk1.x": "hint: list nodes", "proposal list review": "use @review",
+    "proposal list @review --all": "cannot be combined", "proposal show @review": "not a proposal",
+    "proposal show Release@review": "is not a proposal", "proposal vote release@review": "CHOICE is missing",
+    "proposal cancel": "PROPOSAL is missing", "proposal veto release": "Choose: list", "diff bob": "bob@WORKFLOW",
+    "peek alice -n x": "use 0 (all), 1, 2, ...", "peek alice -n 1.5": "number of rows",
+    "peek alice -n 9999999999": "number of rows", "peek alice -n ²": "number of rows",
+    "runs --status nosuch": "Choose: running", "run review --max-cost=0": "above 0", "run review --max-cost=-1": "USD",
+    "run review --max-cost=nan": "USD", "run review --max-tokens=0": "above", "run review --max-tokens=1e3": "above",
+    "run review --detach --rm": "--detach, which does not wait for the end", "run w --check x": "requires --compare",
+    "run review --dry-run --report md:r.md": "--dry-run, which does not wait for the end",
+    "run review --detach --report md:r.md": "--detach, which", "run review --dry-run --rm": "--dry-run, which",
+    "prune": "--yes", "prune --json": "--yes", "prune --yes cellar": "one of: trees", "clear alice": "--yes",
+    "clear alice --json": "--yes", "clear alice@review": "clear the channel: @review:main",
+    "cancel i8 ''": "'' is not the id of an instruction", "retry i8 ' '": "is not the id", "cancel i8 7": "not the id",
+    "promote i8 a7": "not the id", "retry i8 i": "not the id", "cancel i8 i7/x": "not the id",
+    "promote i8 ../i7": "not the id", "cancel --yes": "ID is missing", "retry --fresh": "ID is missing",
+    "cancel i7 --queued --yes": "cannot be combined", "cancel @a @b --yes": "cannot be combined",
+    "retry i7 --dry-run --fresh": "cannot be combined", "retry --all i7 --fresh": "cannot be combined",
+    "cancel @a --agent b@c --yes": "conflicting targets", "cancel --agent @a --yes": "does not name an agent",
+    "stop @review --now": "only apply to the kernel", "stop -A alice": "cannot be combined",
+    "start -- x": "require a workflow", "upgrade --status --to /venv": "cannot be combined",
+    "watch alice": "neither a run nor", "watch alice@review": "neither a run nor", "channel @review -f --json": "use -",
+    "logs --previous -f": "leave out -f", "space members @review~design": "--add NAME", "schema": "KIND is missing",
+    "ps -o name,colour": "ps has no column 'colour'", "ps --json -q": "cannot be combined",
+    "stats --by week": "not a grouping", "stats --by day,day": "not a grouping", "stats --since soon": "is not a time",
+    "token create --scope all": "hint: use read, operate, approve", "show review --prompt": "an instruction (i7)",
+    "agent": "VERB is missing", "agent nothing": "Choose: list", "agent todo alice done x": "needs a number",
+    "trust revoke": "ids or --all", "ps --project nowhere": "--project nowhere: no such directory",
+    "wait": "these arguments are missing: TARGET, --for", "wait alice": "--for is missing", "wait i7": "--help",
+    "wait alice --for lunch": "--for cannot be 'lunch'. Choose: idle, done, needs",
+    "wait alice --for idle --timeout": "--timeout needs a value", "wait alice --for done": "--for idle",
+    "wait alice --for idle --timeout soon": "'soon' is not a valid duration", "wait @@ --for idle": "not a target",
+    "wait --json=x": "--json takes no value, not 'x'", "memory growth x": "RUNS needs a number, not 'x'",
+}  # fmt: skip
+"""Command lines that make no sense, and a part of what is said of each."""
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_what_makes_no_sense_is_refused_before_a_kernel_is_asked(words: str, cli: Cli, kernel: KernelDouble) -> None:
+    """Exit 2 and what to do: a script that meant something else loses nothing."""
+    ran = cli(*shlex.split(words))
+    assert (ran.code, MISTAKES[words] in ran.err + ran.out, kernel.asked) == (Exit.USAGE, True, []), ran
 
 
 @pytest.mark.parametrize(

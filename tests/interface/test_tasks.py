@@ -1,12 +1,10 @@
 """task list, show, add, done, cancel, graph: what is to be done in a workflow, and a person's say in it."""
 
 import msgspec
-import pytest
 
 from protocol.api.processes import Ps, PsTask
 from protocol.tasks import TaskInfo, TaskList, TasksPlanned, document
 from tests.interface.conftest import Cli
-from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, problem
 from tests.interface.samples import AT, ps_row
 
@@ -104,19 +102,3 @@ def test_ps_says_who_is_at_what_and_what_waits_for_what(cli: Cli, kernel: Kernel
         "alice@review:main  t3 claimed, t5 after t3,t4, t6 ready, 1 more",
         "bob@review:main    -",
     ]
-
-
-@pytest.mark.promise("P16")
-@pytest.mark.parametrize("verb", ["list", "graph", "show"])
-def test_what_agents_plan_cannot_act_on_the_terminal(cli: Cli, kernel: KernelDouble, verb: str) -> None:
-    """Titles, texts, globs and results are shown, and never obeyed."""
-    for text in HOSTILE:
-        one = task(
-            "t1", key=text, title=text, text=text, for_=text, holder=text, files=(text,), check=text, result=text,
-            reason=text, creator=text, ended_by=text,
-        )  # fmt: skip
-        kernel.answers[f"GET {HERE}"] = TaskList(tasks=(one,), total=1)
-        kernel.answers[f"GET {HERE}/t1"] = document(one)
-        ran = cli("task", verb, "@review", *(["t1"] if verb == "show" else []))
-        assert ran.code == 0 or text == "\ud800"  # which is no JSON
-        assert not obeyed(ran.out), text

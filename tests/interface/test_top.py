@@ -9,7 +9,6 @@ import queue
 import re
 import struct
 import subprocess
-import sys
 import termios
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,7 +24,7 @@ from protocol.api.agents import AgentStatus
 from protocol.api.processes import Ps, PsRow, Queue
 from protocol.api.runs import DiffStat
 from protocol.instruction import Usage
-from tests.interface.conftest import Cli
+from tests.interface.conftest import AWK, Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, Stream, sse
 from tests.interface.samples import event, ps_row, read_answers
@@ -36,6 +35,7 @@ NOW = 1_795_255_242.0
 ROWS = (
     ps_row(
         "reviewer", "", model="mock/reviewer", doing="channel_send", reason=None, last_exit=None, cpu_percent=12.34,
+        age_s=1200.0, step_age_s=420.0, silent_s=360.0,
         diff=DiffStat(files=2, added=9, deleted=3), rss_bytes=8_388_608, queue=Queue(normal=2),
         usage=Usage(input_tokens=1200, output_tokens=34, cost_usd=0.0123),
         status=AgentStatus(task="PR 12", state="reviewing", metadata=None, instruction="i7", at=""),
@@ -55,26 +55,26 @@ def _drawn(columns: int, rows: tuple[PsRow, ...] = ROWS) -> list[str]:
 
 
 def test_a_wide_window_shows_every_column() -> None:
-    """Its columns at a width of 200."""
+    """Its columns at a width of 220."""
     expected = """
-NAME                  STATE        PID  BACKEND  MODEL          STEP  DOING         STATUS            QUEUE  RESTARTS
-reviewer@review:main  running     4711  sdk      mock/reviewer     3  channel_send  reviewing: PR 12  0/2/0         0
-coder                 backoff 4s     -  sdk      mock/coder        3  -             -                 0/0/0         3
+NAME                  STATE       AGE  DOING            QUEUE   COST$  SILENT  STEP  STATUS             PID
+reviewer@review:main  running     20m  channel_send 7m  0/2/0  0.0123      6m     3  reviewing: PR 12  4711
+coder                 backoff 4s    -  -                0/0/0       -       -     3  -                    -
 """.strip().splitlines()
     rest = [
-        "  EXIT     CPU%   RSS   TOKENS   COST$   DIFF  TASKS  LAST",
-        "  -        12.3  8.0M  1200/34  0.0123  +9/-3  -       42s",
-        "  SIGKILL   0.0     -      0/0       -      -  -       42s",
+        "  BACKEND  MODEL          RESTARTS  EXIT     CPU%   RSS   TOKENS   DIFF  TASKS  LAST",
+        "  sdk      mock/reviewer         0  -        12.3  8.0M  1200/34  +9/-3  -       42s",
+        "  sdk      mock/coder            3  SIGKILL   0.0     -      0/0      -  -       42s",
     ]
-    assert _drawn(200) == [left + right for left, right in zip(expected, rest, strict=True)]
+    assert _drawn(220) == [left + right for left, right in zip(expected, rest, strict=True)]
 
 
 def test_a_narrow_window_loses_columns_from_the_right() -> None:
-    """At 60: what fits, whole; never a broken line."""
-    assert _drawn(60) == [
-        "NAME                  STATE        PID  BACKEND",
-        "reviewer@review:main  running     4711  sdk",
-        "coder                 backoff 4s     -  sdk",
+    """At 72: what fits, whole; never a broken line."""
+    assert _drawn(72) == [
+        "NAME                  STATE       AGE  DOING            QUEUE   COST$",
+        "reviewer@review:main  running     20m  channel_send 7m  0/2/0  0.0123",
+        "coder                 backoff 4s    -  -                0/0/0       -",
     ]
 
 
@@ -194,7 +194,7 @@ def test_no_step_of_an_agent_moves_the_cursor_or_passes_for_a_line_of_ours(text:
 def test_keys_choose_sort_filter_and_leave() -> None:
     assert view_of(60, "j", "down", "down")[0].chosen == "tester"
     assert view_of(60, "down", "k")[0].chosen == "coder@review:main"
-    assert view_of(60, "s", "s")[0].sort == "cpu"
+    assert view_of(60, "s", "s")[0].sort == "state"
     assert [row.name for row in view_of(60, "/", "t", "e", "s", "enter")[0].rows()] == ["tester"]
     assert len(view_of(60, "/", "q", "escape")[0].rows()) == 3
     assert view_of(60, "?", "escape")[0].view == "table"
@@ -305,7 +305,7 @@ Typed = bytes | Callable[[int], None]
 def _on_a_terminal(cli: Cli, words: list[str], script: list[tuple[bytes, Typed]]) -> tuple[bytes, int]:
     leader, follower = pty.openpty()
     _resize(leader, 150)
-    command = [sys.executable, "-m", "interface", "awk", "", *words]
+    command = [*AWK, *words]
     environ = {"COLUMNS": "150", "LINES": "30", **cli.environ, "TERM": "xterm"}
     with subprocess.Popen(
         command, cwd=cli.root, env=environ, stdin=follower, stdout=follower, stderr=follower

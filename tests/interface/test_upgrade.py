@@ -105,8 +105,3 @@ def test_the_last_one_is_told_without_beginning_another(
     ran = cli("upgrade", "--status")
     assert (ran.code, ran.out.startswith(said)) == (0, True)
     assert kernel.of("POST", "/upgrade") == []
-
-
-def test_what_contradicts_itself_begins_nothing(cli: Cli, kernel: KernelDouble) -> None:
-    assert cli("upgrade", "--status", "--to", "/venv").code == 2
-    assert kernel.asked == []

@@ -6,7 +6,7 @@ import pytest
 
 from interface.cli.exits import Exit
 from tests.interface.conftest import Cli
-from tests.interface.kernel_double import Asked, KernelDouble, Stream, sse
+from tests.interface.kernel_double import KernelDouble, Stream, in_turn, sse
 
 pytestmark = pytest.mark.usefixtures("no_needs")
 
@@ -18,18 +18,8 @@ def no_needs(kernel: KernelDouble) -> None:
 
 def turns(kernel: KernelDouble, route: str, *answers: dict[str, Any]) -> None:
     """Give ``answers`` to ``route`` one after the other, the last one again and again, with an event before each."""
-    left = list(answers)
-
-    def next_of(_asked: Asked) -> dict[str, Any]:
-        return left.pop(0) if len(left) > 1 else left[0]
-
-    kernel.answers[f"GET {route}"] = next_of
+    kernel.answers[f"GET {route}"] = in_turn(*answers)
     kernel.answers["GET /events"] = Stream([sse("agent.changed", {"type": "agent.changed"}, n) for n in range(1, 9)])
-
-
-def queue(total: int) -> dict[str, Any]:
-    """Work of an agent that has not ended, what it does just now included."""
-    return {"total": total}
 
 
 def need(**changes: object) -> dict[str, Any]:
@@ -64,7 +54,7 @@ def test_a_run_is_done_when_it_says_so_and_needs_what_names_it(cli: Cli, kernel:
 
 def test_an_agent_is_idle_once_it_neither_works_nor_has_work(cli: Cli, kernel: KernelDouble) -> None:
     kernel.answers["GET /status"] = {"state": "up"}
-    turns(kernel, "/agents/alice/queue", queue(2), queue(1), queue(0))
+    turns(kernel, "/agents/alice/queue", {"total": 2}, {"total": 1}, {"total": 0})
     assert cli("wait", "alice", "--for", "idle").out == "alice: idle\n"
     assert len(kernel.of("GET", "/agents/alice/queue")) == 3
 
@@ -73,8 +63,8 @@ def test_a_workflow_is_idle_with_all_its_members_and_done_when_it_stopped(cli: C
     kernel.answers["GET /status"] = {"state": "up"}
     members = [{"name": "lead", "agent": "alice"}, {"name": "own", "agent": "own@review:main"}]
     kernel.answers["GET /spaces/review:main/members"] = {"members": members}
-    kernel.answers["GET /agents/own@review:main/queue"] = queue(0)
-    turns(kernel, "/agents/alice/queue", queue(1), queue(0))
+    kernel.answers["GET /agents/own@review:main/queue"] = {"total": 0}
+    turns(kernel, "/agents/alice/queue", {"total": 1}, {"total": 0})
     assert cli("wait", "@review", "--for", "idle").code == Exit.OK
     assert len(kernel.of("GET", "/agents/alice/queue")) == 2
     kernel.answers["GET /status"] = {"state": "down"}
@@ -88,12 +78,3 @@ def test_the_time_may_be_over_first(cli: Cli, kernel: KernelDouble) -> None:
     kernel.answers["GET /events"] = Stream([])
     ran = cli("wait", "i7", "--for", "done", "--timeout", "0.2s")
     assert (ran.code, ran.out) == (Exit.TIMEOUT, "i7: queued\n")
-
-
-@pytest.mark.parametrize("words", [("alice", "--for", "done"), ("i7",), ("@@", "--for", "idle")])
-def test_what_cannot_come_is_refused_before_anything_is_asked(
-    words: tuple[str, ...], cli: Cli, kernel: KernelDouble
-) -> None:
-    """An agent never ends; nothing is guessed."""
-    assert cli("wait", *words).code in (Exit.USAGE, Exit.NOT_FOUND)
-    assert kernel.asked == []

@@ -135,6 +135,7 @@ def test_the_ninth_mention_is_over_the_limit() -> None:
         ("unblocked, uncritical, urgently", None),
         ("write `@alice` or `@bob`", None),
         ("well done", None),
+        (f"{'no ' * 2000} urgent", None),
     ],
 )
 def test_what_presses_stands_out(text: str, flag: str | None) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from kernel.agents.catalog import Catalog
 from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.store.agents import AgentSpec, put_agents
-from kernel.store.database import MEMORY, Database, open_database
+from kernel.store.database import MEMORY, C, Database, open_database
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from protocol.message import SYSTEM
@@ -63,9 +63,9 @@ class _Copy(Database):
         self._unused: list[apsw.Connection] = []
         super().__init__(MEMORY)
 
-    def _connect(self, flags: int, pragmas: str) -> apsw.Connection:
+    def _connect(self, flags: int, pragmas: str, kind: type[C]) -> C:
         first = not hasattr(self, "_writer")
-        connection = super()._connect(flags, pragmas)
+        connection = super()._connect(flags, pragmas, kind)
         if first:
             with connection.backup("main", self._ground.template.writer(), "main") as copy:
                 copy.step(-1)

@@ -1,42 +1,18 @@
 """The writer without a thread keeps the same promises as the real one: it is only then that it may stand in for it."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import trio
 
-from kernel.store.database import MEMORY, Reader, open_database
-from kernel.store.feed import Feed
+from kernel.store.database import MEMORY, open_database
 from kernel.store.schema import StorageFailed
 from kernel.store.transaction import Transaction, emit_log
-from protocol.message import Event
 from tests.contracts import Check
 from tests.contracts.check_store import CHECKS
-from tests.kernel.store.running_store import Clock, Store
+from tests.kernel.store.running_store import Clock, open_store
 from tests.sim.chance import run_virtually, without_threads
 from tests.sim.inline import InlineWriter
-
-
-@asynccontextmanager
-async def _store(doomed: Callable[[bool], bool] = lambda _committed: False) -> AsyncGenerator[Store]:
-    database, feed, clock = open_database(MEMORY), Feed(), Clock()
-    told: list[Event] = []
-    listeners: list[Callable[[Sequence[Event]], None]] = [told.extend, feed.publish]
-
-    def publish(events: Sequence[Event]) -> None:
-        for listener in listeners:
-            listener(events)
-
-    writer = InlineWriter(database=database, clock_ms=clock, publish=publish, doomed=doomed)
-    try:
-        async with trio.open_nursery() as nursery:
-            await nursery.start(writer.run)
-            yield Store(database, writer, Reader(database=database), feed, clock, told, listeners)
-            writer.close()
-    finally:
-        database.close()
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -44,7 +20,7 @@ def test_it_keeps_the_contract_of_the_store(check: Check) -> None:
     """tests/contracts/check_store.py, in virtual time."""
 
     async def main() -> None:
-        async with _store() as store:
+        async with open_store(MEMORY, InlineWriter) as store:
             await check(store)
 
     run_virtually(1, main)
@@ -83,7 +59,7 @@ def test_a_killed_writer_answers_nobody_and_keeps_what_was_committed(durable: bo
 
 def test_a_cancelled_commit_is_made_all_the_same() -> None:
     async def main() -> None:
-        async with _store() as store:
+        async with open_store(MEMORY, InlineWriter) as store:
             with trio.move_on_after(0):
                 await store.writer.commit(_slow)
             with trio.CancelScope() as scope:

@@ -23,7 +23,7 @@ from interface.cli.top_view import TopView
 from interface.client import Client
 from kernel.agents.trust import ProjectTrust
 from kernel.api.dispatch import asked_of
-from kernel.operations import agents, needs, system
+from kernel.operations import needs, processes, system
 from kernel.operations.context import KernelIdentity, KernelState
 from kernel.operations.operation import Actor
 from protocol.api.processes import Ps
@@ -39,7 +39,7 @@ SCREEN: Final = Screen()
 
 SHOWN: Final = {
     row.path: row
-    for row in (*needs.OPERATIONS, *agents.OPERATIONS, *system.OPERATIONS)
+    for row in (*needs.OPERATIONS, *processes.OPERATIONS, *system.OPERATIONS)
     if row.path in ("/needs", "/ps", "/status")
 }
 

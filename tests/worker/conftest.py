@@ -1,6 +1,7 @@
 """Daemon MCP's stand-in, programs in a folder, and what was logged, as fixtures."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -8,8 +9,16 @@ import pytest
 import trio
 
 from tests.worker.fake_daemon import FakeDaemon, fake_daemon
-from worker.models.model import BLANK
+from worker.models.model import BLANK, Failed
 from worker.subprocesses import Subprocesses
+
+
+@contextmanager
+def fails(cause: str | None, match: str | None = None) -> Generator[None]:
+    """What is done within fails for ``cause``, and the text of that matches."""
+    with pytest.raises(Failed, match=match) as failed:
+        yield
+    assert failed.value.cause == cause
 
 
 @pytest.fixture

@@ -15,20 +15,7 @@ import msgspec
 import trio
 
 from protocol.agent import MockExit, Rule
-from protocol.ipc import (
-    Entry,
-    Error,
-    Go,
-    KernelFrame,
-    Limits,
-    Provider,
-    Ready,
-    Result,
-    Start,
-    Stop,
-    WorkerFrame,
-    Yield,
-)
+from protocol.ipc import Entry, Error, Go, KernelFrame, Limits, Provider, Ready, Result, Start, Stop, WorkerFrame, Yield
 from protocol.ndjson import FrameReader, Noise, encode
 from worker.main import serve
 from worker.models.model import BLANK
@@ -168,22 +155,22 @@ def _survive(how: MockExit) -> None:
 
 
 @asynccontextmanager
-async def worker(answer: Answer = go) -> AsyncGenerator[FakeKernel]:
-    """A worker in a thread, and the kernel that talks to it. Leaving hangs up and waits for the worker."""
+async def worker(answer: Answer = go, seconds: float = SECONDS) -> AsyncGenerator[FakeKernel]:
+    """A worker in a thread for so long, and the kernel that talks to it. Leaving hangs up and waits for the worker."""
     down_read, down_write = os.pipe()
     up_read, up_write = os.pipe()
     be_worker = partial(serve, down_read, up_write, {}, die=_survive)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(partial(trio.to_thread.run_sync, be_worker, abandon_on_cancel=True))
-        async with trio.lowlevel.FdStream(up_read) as receive, trio.lowlevel.FdStream(down_write) as send:
-            yield FakeKernel(receive, send, answer)
+    with trio.fail_after(seconds):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(trio.to_thread.run_sync, be_worker, abandon_on_cancel=True))
+            async with trio.lowlevel.FdStream(up_read) as receive, trio.lowlevel.FdStream(down_write) as send:
+                yield FakeKernel(receive, send, answer)
 
 
 async def attempt(start: Start, answer: Answer = go) -> Attempt:
-    with trio.fail_after(SECONDS):
-        async with worker(answer) as kernel:
-            await kernel.greet(start)
-            ended = await kernel.serve()
+    async with worker(answer) as kernel:
+        await kernel.greet(start)
+        ended = await kernel.serve()
     return Attempt(ended, kernel.entries, kernel.frames)
 
 

@@ -86,7 +86,14 @@ async def test_a_tool_that_is_not_switched_on_is_not_there(daemon: FakeDaemon, t
 
 
 CALL = ToolCall(id="mock-0", name="bash", args=msgspec.Raw(msgspec.json.encode(RUNS)))
-BEGUN = Entry(k=0, kind="reply", calls=(CALL,), stop_reason="tool_use")
+
+
+def begun(*calls: ToolCall) -> tuple[Entry]:
+    return (Entry(k=0, kind="reply", calls=calls, stop_reason="tool_use"),)
+
+
+def call_of(name: str, args: bytes = b"{}") -> ToolCall:
+    return ToolCall(id="mock-0", name=name, args=msgspec.Raw(args))
 
 
 @pytest.mark.promise("P4", "P5")
@@ -95,7 +102,7 @@ async def test_a_call_that_may_have_begun_is_not_made_again(
     daemon: FakeDaemon, tmp_path: Path, interrupted: bool
 ) -> None:
     actions = ({"tool": "bash", "args": RUNS}, {"text": "done"})
-    made = await play(daemon, tmp_path, *actions, tools=("bash",), entries=(BEGUN,), interrupted=interrupted)
+    made = await play(daemon, tmp_path, *actions, tools=("bash",), entries=begun(CALL), interrupted=interrupted)
     assert results(made) == [("bash", INTERRUPTED if interrupted else "i1:0.0:mock-0\n", interrupted)]
     assert (tmp_path / "ran").exists() is not interrupted
 
@@ -103,20 +110,15 @@ async def test_a_call_that_may_have_begun_is_not_made_again(
 @pytest.mark.promise("P5")
 async def test_reading_is_done_again_after_an_interruption(daemon: FakeDaemon, tmp_path: Path) -> None:
     """A read-only tool -> run again."""
-    call = ToolCall(id="mock-0", name="list", args=msgspec.Raw(b"{}"))
-    begun = Entry(k=0, kind="reply", calls=(call,), stop_reason="tool_use")
-    made = await play(
-        daemon, tmp_path, {"tool": "list"}, {"text": "x"}, tools=("files",), entries=(begun,), interrupted=True
-    )
+    going_on: dict[str, Any] = {"tools": ("files",), "entries": begun(call_of("list")), "interrupted": True}
+    made = await play(daemon, tmp_path, {"tool": "list"}, {"text": "x"}, **going_on)
     assert results(made) == [("list", "[empty]", False)]
 
 
 async def test_only_the_first_pending_call_is_in_doubt(daemon: FakeDaemon, tmp_path: Path) -> None:
     second = ToolCall(id="mock-1", name="bash", args=CALL.args)
-    begun = Entry(k=0, kind="reply", calls=(CALL, second), stop_reason="tool_use")
-    made = await play(
-        daemon, tmp_path, {"tool": "bash"}, {"text": "x"}, tools=("bash",), entries=(begun,), interrupted=True
-    )
+    going_on: dict[str, Any] = {"tools": ("bash",), "entries": begun(CALL, second), "interrupted": True}
+    made = await play(daemon, tmp_path, {"tool": "bash"}, {"text": "x"}, **going_on)
     assert [text for _, text, _ in results(made)] == [INTERRUPTED, "i1:0.1:mock-1\n"]
 
 
@@ -145,19 +147,16 @@ async def test_a_yield_comes_between_a_call_and_the_next(daemon: FakeDaemon, tmp
 @pytest.mark.promise("P4")
 @pytest.mark.parametrize("name", ["mcp__mail__send", "deploy", "bash"])
 async def test_a_call_in_doubt_is_not_forgotten_with_its_tool(daemon: FakeDaemon, tmp_path: Path, name: str) -> None:
-    call = ToolCall(id="mock-0", name=name, args=msgspec.Raw(b"{}"))
-    begun = Entry(k=0, kind="reply", calls=(call,), stop_reason="tool_use")
-    actions = ({"tool": name}, {"text": "x"})
-    made = await play(daemon, tmp_path, *actions, tools=("files",), entries=(begun,), interrupted=True)
+    going_on: dict[str, Any] = {"tools": ("files",), "entries": begun(call_of(name)), "interrupted": True}
+    made = await play(daemon, tmp_path, {"tool": name}, {"text": "x"}, **going_on)
     assert results(made) == [(name, INTERRUPTED, True)]
 
 
 @pytest.mark.promise("P5")
 async def test_a_call_of_the_kernel_s_is_made_again(daemon: FakeDaemon, tmp_path: Path) -> None:
-    call = ToolCall(id="mock-0", name="channel_send", args=msgspec.Raw(b'{"message":"hello"}'))
-    begun = Entry(k=0, kind="reply", calls=(call,), stop_reason="tool_use")
+    entries = begun(call_of("channel_send", b'{"message":"hello"}'))
     actions = ({"tool": "channel_send"}, {"text": "x"})
-    made = await play(daemon, tmp_path, *actions, tools=("files",), entries=(begun,), interrupted=True)
+    made = await play(daemon, tmp_path, *actions, tools=("files",), entries=entries, interrupted=True)
     assert results(made) == [("channel_send", "said 1", False)]
 
 

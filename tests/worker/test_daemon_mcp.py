@@ -1,5 +1,6 @@
 """Daemon MCP as a worker speaks it, against the real SDK's server."""
 
+from collections.abc import AsyncIterator
 from functools import partial
 
 import pytest
@@ -7,33 +8,36 @@ import trio
 import trio.testing
 
 from protocol.ipc import Json, ToolCall
+from tests.worker.conftest import fails
 from tests.worker.fake_daemon import FakeDaemon
 from worker.conversation import TOOL_RESULT_LIMIT_BYTES
 from worker.daemon_mcp import DaemonMcp
 from worker.io.trio_io import TrioIO
-from worker.models.model import Failed
 from worker.tool import ToolRunners
 
 
-async def test_tools_are_listed_once(daemon: FakeDaemon) -> None:
-    client = DaemonMcp(daemon.url, "token", TrioIO())
+@pytest.fixture
+async def client(daemon: FakeDaemon) -> AsyncIterator[DaemonMcp]:
+    made = DaemonMcp(daemon.url, "token", TrioIO())
+    yield made
+    await made.aclose()
+
+
+async def test_tools_are_listed_once(client: DaemonMcp, daemon: FakeDaemon) -> None:
     first, again = await client.tools(), await client.tools()
     assert [tool.name for tool in first] == ["channel_send", "big", "hang", "auth_request"]
     assert again == first
     assert daemon.methods == ["tools/list"]
-    await client.aclose()
 
 
 @pytest.mark.promise("P4")
-async def test_a_call_is_repeated_with_its_key_when_its_answer_was_lost(daemon: FakeDaemon) -> None:
+async def test_a_call_is_repeated_with_its_key_when_its_answer_was_lost(client: DaemonMcp, daemon: FakeDaemon) -> None:
     """The effect is there once, whatever was lost; 503 is a kernel that is busy, not one that refuses."""
-    client = DaemonMcp(daemon.url, "token", TrioIO())
     assert (await client.run("channel_send", {"message": "a"}, "k1")).text == "said 1"
     daemon.refuse = [503, 503]
     assert (await client.run("channel_send", {"message": "a"}, "k1")).text == "said 1"
     assert (await client.run("channel_send", {"message": "a"}, "k2")).text == "said 2"
     assert daemon.said == ["a", "a"]
-    await client.aclose()
 
 
 async def test_a_connection_that_was_closed_is_made_again() -> None:
@@ -70,51 +74,41 @@ async def _read_request(stream: trio.SocketStream) -> None:
 @pytest.mark.promise("HF06", "HF07")
 async def test_a_token_that_is_over_ends_the_attempt(daemon: FakeDaemon) -> None:
     client = DaemonMcp(daemon.url, "another", TrioIO())
-    with pytest.raises(Failed) as caught:
+    with fails("cancelled"):
         await client.run("channel_send", {"message": "a"}, "k1")
-    assert caught.value.cause == "cancelled"
-    assert daemon.said == []
     await client.aclose()
+    assert daemon.said == []
 
 
 async def test_a_kernel_out_of_reach_is_a_network_failure(autojump_clock: trio.testing.MockClock) -> None:
     client = DaemonMcp("http://127.0.0.1:9/mcp", "token", TrioIO())
-    with pytest.raises(Failed) as caught:
+    with fails("network"):
         await client.tools()
-    assert caught.value.cause == "network"
 
 
-@pytest.mark.parametrize(
-    ("status", "words"), [(413, "too_large"), (403, "too_large"), (400, "too_large"), (500, "too_large")]
-)
-async def test_what_the_kernel_refuses_is_a_result(daemon: FakeDaemon, status: int, words: str) -> None:
+@pytest.mark.parametrize("status", [413, 403, 400, 500])
+async def test_what_the_kernel_refuses_is_a_result(client: DaemonMcp, daemon: FakeDaemon, status: int) -> None:
     """contracts 5: errors are results with a code, never a broken stream."""
-    client = DaemonMcp(daemon.url, "token", TrioIO())
-    daemon.refuse, daemon.refusal = [status], words
+    daemon.refuse, daemon.refusal = [status], "too_large"
     outcome = await client.run("channel_send", {"message": "a"}, "k1")
-    assert (outcome.text, outcome.is_error) == (f"{words}: not now", True)
-    await client.aclose()
+    assert (outcome.text, outcome.is_error) == ("too_large: not now", True)
 
 
 @pytest.mark.promise("HF18")
-async def test_wrong_arguments_are_a_result(daemon: FakeDaemon) -> None:
-    client = DaemonMcp(daemon.url, "token", TrioIO())
+async def test_wrong_arguments_are_a_result(client: DaemonMcp) -> None:
     assert (await client.run("channel_send", {}, "k1")).is_error
-    await client.aclose()
 
 
 @pytest.mark.promise("P10")
-async def test_a_big_result_is_shortened(daemon: FakeDaemon) -> None:
-    client = DaemonMcp(daemon.url, "token", TrioIO())
+async def test_a_big_result_is_shortened(client: DaemonMcp) -> None:
     hands = ToolRunners(kernel=client, own={}, seconds=5, waits=TrioIO())
     outcome = await hands.run(ToolCall(id="1", name="big", args=Json(b'{"size": 400000}')), "k")
-    await client.aclose()
     assert len(outcome.text) < TOOL_RESULT_LIMIT_BYTES
     assert "characters left out" in outcome.text
 
 
-async def test_a_tool_that_never_answers_is_given_up(daemon: FakeDaemon) -> None:
-    hands = ToolRunners(kernel=DaemonMcp(daemon.url, "token", TrioIO()), own={}, seconds=0.2, waits=TrioIO())
+async def test_a_tool_that_never_answers_is_given_up(client: DaemonMcp) -> None:
+    hands = ToolRunners(kernel=client, own={}, seconds=0.2, waits=TrioIO())
     with trio.fail_after(5):
         outcome = await hands.run(ToolCall(id="1", name="hang"), "k")
     assert outcome.is_error

@@ -40,8 +40,14 @@ class Keeper:
     def keep(self, *argv: str) -> None:
         self.link.sendall(encode(msgspec.structs.replace(ORDER, argv=argv, lock=str(self.lock))))
 
-    def hear(self) -> Started | Exited:
-        heard: Started | Exited = msgspec.json.decode(self._lines.readline(), type=KeeperFrame)
+    def started(self) -> Started:
+        heard = msgspec.json.decode(self._lines.readline(), type=KeeperFrame)
+        assert isinstance(heard, Started)
+        return heard
+
+    def exited(self) -> Exited:
+        heard = msgspec.json.decode(self._lines.readline(), type=KeeperFrame)
+        assert isinstance(heard, Exited)
         return heard
 
     def output(self) -> bytes:
@@ -67,12 +73,10 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
 def test_it_reports_start_and_end_and_leaves_the_pipes_to_its_child(keeper: Keeper) -> None:
     """contracts 6: started{pid}, exited{code, rusage}."""
     keeper.keep("sh", "-c", "echo hi; exit 3")
-    started = keeper.hear()
-    assert isinstance(started, Started)
+    started = keeper.started()
     assert started.keeper == keeper.process.pid
     assert keeper.output() == b"hi\n"
-    exited = keeper.hear()
-    assert isinstance(exited, Exited)
+    exited = keeper.exited()
     assert (exited.code, exited.killed) == (3, False)
     assert keeper.process.wait(TIMEOUT) == 0
 
@@ -80,13 +84,12 @@ def test_it_reports_start_and_end_and_leaves_the_pipes_to_its_child(keeper: Keep
 @pytest.mark.promise("P8")
 def test_a_later_kill_can_only_bring_the_end_nearer(keeper: Keeper) -> None:
     keeper.keep("sh", "-c", "trap '' TERM; echo up; sleep 1000")
-    keeper.hear()
+    keeper.started()
     assert keeper.process.stdout is not None
     assert keeper.process.stdout.readline() == b"up\n"
     # At once, since the keeper leaves with its tree.
     keeper.link.sendall(b"".join(encode(Kill(after_seconds=seconds)) for seconds in (1000.0, 0.05, 1000.0)))
-    exited = keeper.hear()
-    assert isinstance(exited, Exited)
+    exited = keeper.exited()
     assert (exited.signal, exited.killed) == (9, True)
 
 
@@ -106,11 +109,9 @@ GREEDY = f"{sys.executable} -c 'import time; held = bytearray(96 << 20); time.sl
 )
 def test_a_tree_that_uses_too_much_is_ended_as_a_whole(keeper: Keeper, script: str, bound: Bound, why: str) -> None:
     keeper.keep("sh", "-c", script)
-    started = keeper.hear()
-    assert isinstance(started, Started)
+    keeper.started()
     keeper.link.sendall(encode(bound))
-    exited = keeper.hear()
-    assert isinstance(exited, Exited)
+    exited = keeper.exited()
     assert (exited.signal, exited.killed) == (9, False)
     assert (exited.exceeded or "").endswith(why)
 
@@ -121,10 +122,9 @@ def test_what_a_sandbox_keeps_in_memory_counts(keeper: Keeper) -> None:
     box = (str(BWRAP), "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/tmp",
            "--dir", "/tmp/a b", "--tmpfs", "/tmp/a b")  # fmt: skip
     keeper.keep(*box, "sh", "-c", "for n in '/tmp' '/tmp/a b'; do head -c 60M /dev/zero > \"$n/x\"; done; sleep 1000")
-    assert isinstance(keeper.hear(), Started)
+    keeper.started()
     keeper.link.sendall(encode(Bound(memory_bytes=100 << 20)))
-    exited = keeper.hear()
-    assert isinstance(exited, Exited)
+    exited = keeper.exited()
     assert exited.signal == 9
     assert re.search(r"and (1[12]\d) MiB of files in memory .*may use 100 MiB \(limits.memory\)", exited.exceeded or "")
 
@@ -132,18 +132,16 @@ def test_what_a_sandbox_keeps_in_memory_counts(keeper: Keeper) -> None:
 @pytest.mark.promise("PF15")
 def test_a_tree_within_its_bounds_is_left_alone(keeper: Keeper) -> None:
     keeper.keep("sleep", "1000")
-    keeper.hear()
+    keeper.started()
     keeper.link.sendall(encode(Bound(memory_bytes=64 << 20, processes=1)))
     keeper.link.sendall(encode(Kill(after_seconds=0.0)))
-    exited = keeper.hear()
-    assert isinstance(exited, Exited)
+    exited = keeper.exited()
     assert (exited.exceeded, exited.killed) == (None, True)
 
 
 def test_it_signs_the_lock_for_the_next_kernel(keeper: Keeper) -> None:
     keeper.keep("sleep", "1000")
-    started = keeper.hear()
-    assert isinstance(started, Started)
+    started = keeper.started()
     words = [line.split() for line in keeper.lock.read_text().splitlines()]
     assert [(role, int(pid)) for role, pid, _start in words] == [("keeper", started.keeper), ("child", started.pid)]
 
@@ -152,9 +150,8 @@ def test_it_signs_the_lock_for_the_next_kernel(keeper: Keeper) -> None:
 def test_noise_on_the_lifeline_is_ignored(keeper: Keeper) -> None:
     keeper.keep("sh", "-c", "read x; exit 5")
     keeper.link.sendall(b'noise\n{"t":"dance"}\n')
-    assert isinstance(keeper.hear(), Started)
-    exited = keeper.hear()
-    assert isinstance(exited, Exited)
+    keeper.started()
+    exited = keeper.exited()
     assert exited.code == 5
 
 

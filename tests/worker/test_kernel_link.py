@@ -18,39 +18,36 @@ SLEEPER = make_start(mock=script({"sleep": 3600}))
 
 async def test_a_worker_is_ready_before_it_is_started() -> None:
     """contracts 6: ready{pid, backend, version, protocol} comes first."""
-    with trio.fail_after(SECONDS):
-        async with worker() as kernel:
-            ready = await kernel.greet(make_start())
-            await kernel.serve()
+    async with worker() as kernel:
+        ready = await kernel.greet(make_start())
+        await kernel.serve()
     assert (ready.pid, ready.version, ready.protocol) == (os.getpid(), VERSION, PROTOCOL)
 
 
 async def test_pings_are_answered_before_start_and_while_working() -> None:
-    with trio.fail_after(SECONDS):
-        async with worker() as kernel:
-            await kernel.hear()
-            await kernel.tell(Ping(n=1))
-            assert await kernel.hear() == Pong(n=1)
-            await kernel.tell(SLEEPER)
-            await kernel.hear()
-            await kernel.tell(Ping(n=2))
-            assert await kernel.hear() == Pong(n=2)
-            await kernel.tell(Stop(reason="enough"))
-            await kernel.serve()
+    async with worker() as kernel:
+        await kernel.hear()
+        await kernel.tell(Ping(n=1))
+        assert await kernel.hear() == Pong(n=1)
+        await kernel.tell(SLEEPER)
+        await kernel.hear()
+        await kernel.tell(Ping(n=2))
+        assert await kernel.hear() == Pong(n=2)
+        await kernel.tell(Stop(reason="enough"))
+        await kernel.serve()
 
 
 @pytest.mark.promise("P8")
 @pytest.mark.parametrize("started", [False, True])
 async def test_a_stop_is_a_clean_end(started: bool) -> None:
-    with trio.fail_after(SECONDS):
-        async with worker() as kernel:
+    async with worker() as kernel:
+        await kernel.hear()
+        if started:
+            await kernel.tell(SLEEPER)
             await kernel.hear()
-            if started:
-                await kernel.tell(SLEEPER)
-                await kernel.hear()
-            await kernel.tell(Stop(reason="shutdown"))
-            ended = await kernel.serve()
-            assert await kernel.hear() is None
+        await kernel.tell(Stop(reason="shutdown"))
+        ended = await kernel.serve()
+        assert await kernel.hear() is None
     assert isinstance(ended, Error)
     assert (ended.cause, ended.text) == ("cancelled", "stopped: shutdown")
 
@@ -65,16 +62,15 @@ async def test_an_entry_answered_with_stop_is_the_last() -> None:
 
 @pytest.mark.promise("P5")
 async def test_nothing_happens_before_the_answer() -> None:
-    with trio.fail_after(SECONDS):
-        async with worker(answer=lambda entry: None) as kernel:
-            await kernel.greet(make_start(mock=script({"text": "one"}, {"text": "two"})))
-            while not isinstance(await kernel.hear(), Entry):
-                pass
-            for wrong in (Go(k=7), Yield(k=1), Ping(n=1)):
-                await kernel.tell(wrong)
-            assert await kernel.hear() == Pong(n=1), "answers to other entries were no answer"
-            await kernel.tell(Yield(k=0))
-            assert await kernel.serve() == Result(status="yielded")
+    async with worker(answer=lambda entry: None) as kernel:
+        await kernel.greet(make_start(mock=script({"text": "one"}, {"text": "two"})))
+        while not isinstance(await kernel.hear(), Entry):
+            pass
+        for wrong in (Go(k=7), Yield(k=1), Ping(n=1)):
+            await kernel.tell(wrong)
+        assert await kernel.hear() == Pong(n=1), "answers to other entries were no answer"
+        await kernel.tell(Yield(k=0))
+        assert await kernel.serve() == Result(status="yielded")
 
 
 @pytest.mark.promise("P5")
@@ -86,13 +82,12 @@ async def test_a_yield_after_the_last_entry_is_a_done() -> None:
 
 @pytest.mark.promise("IF07", "IF14")
 async def test_a_second_start_and_strange_frames_change_nothing() -> None:
-    with trio.fail_after(SECONDS):
-        async with worker() as kernel:
-            await kernel.hear()
-            await kernel.send.send_all(b'{"t":"wave","n":1}\n\xff\xfe banner\r\n\n[[[[\n')
-            starts = [make_start(mock=script({"text": text})) for text in ("first", "second")]
-            await kernel.send.send_all(b"".join(map(encode, starts)))
-            ended = await kernel.serve()
+    async with worker() as kernel:
+        await kernel.hear()
+        await kernel.send.send_all(b'{"t":"wave","n":1}\n\xff\xfe banner\r\n\n[[[[\n')
+        starts = [make_start(mock=script({"text": text})) for text in ("first", "second")]
+        await kernel.send.send_all(b"".join(map(encode, starts)))
+        ended = await kernel.serve()
     assert ended == Result(status="done", text="first")
     assert sum(isinstance(frame, Log) for frame in kernel.frames) == 3
 
@@ -127,12 +122,11 @@ async def test_entries_that_do_not_fit_into_start_follow_it() -> None:
     """contracts 6: at most 1 MiB a line; a long task resumes all the same."""
     done = [Entry(k=k, kind="reply", text="x" * 500_000, stop_reason="pause_turn") for k in range(4)]
     start = make_start(mock=script(*({"text": f"{k}"} for k in range(6))), entries=(done[0],), entries_follow=3)
-    with trio.fail_after(SECONDS):
-        async with worker() as kernel:
-            await kernel.greet(start)
-            for entry in done[1:]:
-                await kernel.send.send_all(encode(entry))
-            ended = await kernel.serve()
+    async with worker() as kernel:
+        await kernel.greet(start)
+        for entry in done[1:]:
+            await kernel.send.send_all(encode(entry))
+        ended = await kernel.serve()
     assert [entry.k for entry in kernel.entries] == [4, 5]
     assert ended == Result(status="done", text="5")
 

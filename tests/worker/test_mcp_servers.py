@@ -30,6 +30,16 @@ def tools(running: tuple[mcp_servers.Server, ...]) -> Mapping[str, BuiltinTool]:
     return {name: own for server in running for name, own in mcp_servers.tools_of(server, "i7").items()}
 
 
+@asynccontextmanager
+async def serving(
+    servers: Mapping[str, McpServer], programs: Subprocesses, *tell: mcp_servers.Tell
+) -> AsyncGenerator[Mapping[str, BuiltinTool]]:
+    """The tools of ``servers``, which run for seconds at most."""
+    with trio.fail_after(20):
+        async with mcp_servers.running(servers, programs, *tell) as running:
+            yield tools(running)
+
+
 @pytest.mark.promise("P9")
 @pytest.mark.parametrize("served", [PLAIN, (SCRIPT, "sdk")], ids=["by hand", "by the SDK"])
 async def test_tools_of_a_program_are_offered_and_called(programs: Subprocesses, served: tuple[str, ...]) -> None:
@@ -115,11 +125,9 @@ async def test_servers_that_do_not_come_are_told_in_place_of_their_tools(
         "mute": McpServer(command="/bin/sh", args=("-c", "cat > /dev/null")),
         "away": McpServer(url="http://127.0.0.1:9/mcp"),
     }
-    with trio.fail_after(20):
-        async with mcp_servers.running(broken, programs) as running:
-            own = tools(running)
-            assert set(own) == {f"mcp__{name}__unavailable" for name in broken}
-            said = {name: (await use(tool)).text for name, tool in own.items()}
+    async with serving(broken, programs) as own:
+        assert set(own) == {f"mcp__{name}__unavailable" for name in broken}
+        said = {name: (await use(tool)).text for name, tool in own.items()}
     assert "/no/such/server" in said["mcp__missing__unavailable"]
     assert "no answer within 0.5 s" in said["mcp__mute__unavailable"]
     assert all(tool.read_only for tool in own.values())
@@ -129,9 +137,8 @@ async def test_servers_that_do_not_come_are_told_in_place_of_their_tools(
 async def test_a_server_that_ends_at_once_is_told_with_its_last_words(programs: Subprocesses) -> None:
     script = 'head -c 5000 /dev/zero | tr "\\0" x >&2; echo " no such table: $KEY" >&2; exit 3'
     config = McpServer(command="/bin/sh", args=("-c", script), env={"KEY": "s3cr3t-key"})
-    with trio.fail_after(20):
-        async with mcp_servers.running({"dead": config}, programs) as running:
-            said = (await use(tools(running)["mcp__dead__unavailable"])).text
+    async with serving({"dead": config}, programs) as own:
+        said = (await use(own["mcp__dead__unavailable"])).text
     assert said.endswith("no such table: [...]\n\nexit code 3")
     assert "s3cr3t" not in said
     assert len(said) < KEPT_BYTES
@@ -139,21 +146,18 @@ async def test_a_server_that_ends_at_once_is_told_with_its_last_words(programs: 
 
 @pytest.mark.promise("P9")
 async def test_a_server_that_goes_in_the_middle_of_the_work_is_told_at_once(programs: Subprocesses, told: Told) -> None:
-    with trio.fail_after(20):
-        async with mcp_servers.running({"one": LOCAL}, programs, told.tell) as running:
-            own = tools(running)
-            await use(own["mcp__one__die"])
-            await told.some.wait()
-            assert "exit code 137" in (await use(own["mcp__one__add"], a=1, b=2)).text
+    async with serving({"one": LOCAL}, programs, told.tell) as own:
+        await use(own["mcp__one__die"])
+        await told.some.wait()
+        assert "exit code 137" in (await use(own["mcp__one__add"], a=1, b=2)).text
     assert len(told.lines) == 1
     assert told.lines[0].startswith("MCP server one has exited: the program has exited")
 
 
 @pytest.mark.promise("P9")
 async def test_a_server_that_is_left_is_told_of_by_nobody(programs: Subprocesses, told: Told) -> None:
-    with trio.fail_after(20):
-        async with mcp_servers.running({"one": LOCAL}, programs, told.tell) as running:
-            assert (await use(tools(running)["mcp__one__add"], a=1, b=2)).text == "3"
+    async with serving({"one": LOCAL}, programs, told.tell) as own:
+        assert (await use(own["mcp__one__add"], a=1, b=2)).text == "3"
     assert told.lines == []
 
 
@@ -162,11 +166,9 @@ async def test_a_server_over_http_gets_its_headers(programs: Subprocesses, daemo
         "web": McpServer(url=daemon.url, headers={"Authorization": f"Bearer {daemon.token}"}),
         "shut": McpServer(url=daemon.url, headers={"Authorization": "Bearer wrong"}),
     }
-    with trio.fail_after(20):
-        async with mcp_servers.running(configured, programs) as running:
-            own = tools(running)
-            assert (await use(own["mcp__web__big"], size=3)).text == "xxx"
-            assert "mcp__shut__unavailable" in own
+    async with serving(configured, programs) as own:
+        assert (await use(own["mcp__web__big"], size=3)).text == "xxx"
+        assert "mcp__shut__unavailable" in own
 
 
 @pytest.mark.promise("HF18", "P9", "P10")
@@ -176,15 +178,14 @@ async def test_a_server_that_babbles_costs_its_call_and_nothing_else(
 ) -> None:
     (tmp_path / "babble.py").write_text(BABBLE)
     config = McpServer(command=sys.executable, args=("-I", "-S", str(tmp_path / "babble.py")))
-    with trio.fail_after(20):
-        async with mcp_servers.running({"b": config}, programs) as running:
-            babble = tools(running)["mcp__b__babble"]
-            first, second = await use(babble, end=way == "ends"), await use(babble, end=False)
-            if way == "ends":
-                assert first.is_error and second.is_error
-            else:
-                assert (first.text, second.text) == ("said", "said")
-            assert babble.spec is not None and len(babble.spec.input_schema) < mcp_servers.SCHEMA_LIMIT_BYTES, "P10"
+    async with serving({"b": config}, programs) as own:
+        babble = own["mcp__b__babble"]
+        first, second = await use(babble, end=way == "ends"), await use(babble, end=False)
+        if way == "ends":
+            assert first.is_error and second.is_error
+        else:
+            assert (first.text, second.text) == ("said", "said")
+        assert babble.spec is not None and len(babble.spec.input_schema) < mcp_servers.SCHEMA_LIMIT_BYTES, "P10"
 
 
 BABBLE = """

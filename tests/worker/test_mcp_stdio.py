@@ -14,9 +14,9 @@ from mcp.shared.message import SessionMessage
 
 from protocol.agent import McpServer
 from tests.worker.conftest import Told
-from tests.worker.test_mcp_servers import BABBLE, LOCAL, tools
+from tests.worker.test_mcp_servers import BABBLE, LOCAL, serving
 from tests.worker.tools.conftest import use
-from worker import mcp_servers, mcp_stdio
+from worker import mcp_stdio
 from worker.mcp_stdio import piped
 from worker.subprocesses import Subprocesses
 
@@ -31,15 +31,13 @@ async def test_a_line_without_end_costs_its_server_and_no_memory(
     (tmp_path / "flood.py").write_text(BABBLE.replace('            answer(asked, {"content', f"            {FLOOD}#"))
     config = McpServer(command=sys.executable, args=("-I", "-S", str(tmp_path / "flood.py")))
     before = psutil.Process().memory_info().rss
-    with trio.fail_after(20):
-        async with mcp_servers.running({"b": config, "one": LOCAL}, programs, told.tell) as running:
-            own = tools(running)
-            called = await use(own["mcp__b__babble"], end=False)
-            await told.some.wait()
-            assert called.is_error
-            assert "a line of more than 1 MiB" in called.text
-            assert "a line of more than 1 MiB" in (await use(own["mcp__b__babble"], end=False)).text
-            assert (await use(own["mcp__one__add"], a=1, b=2)).text == "3"
+    async with serving({"b": config, "one": LOCAL}, programs, told.tell) as own:
+        called = await use(own["mcp__b__babble"], end=False)
+        await told.some.wait()
+        assert called.is_error
+        assert "a line of more than 1 MiB" in called.text
+        assert "a line of more than 1 MiB" in (await use(own["mcp__b__babble"], end=False)).text
+        assert (await use(own["mcp__one__add"], a=1, b=2)).text == "3"
     assert len(told.lines) == 1
     assert told.lines[0].startswith("MCP server b has exited: stopped because it sent a line of more than 1 MiB")
     assert psutil.Process().memory_info().rss - before < 64 * 1024 * 1024
@@ -51,9 +49,8 @@ async def test_a_server_that_only_floods_is_told_in_place_of_its_tools(
 ) -> None:
     monkeypatch.setattr(mcp_stdio, "LINE_BYTES", 1024 * 1024)
     config = McpServer(command=sys.executable, args=("-I", "-S", "-c", f"import sys\n{FLOOD}"))
-    with trio.fail_after(20):
-        async with mcp_servers.running({"b": config}, programs) as running:
-            assert "a line of more than 1 MiB" in (await use(tools(running)["mcp__b__unavailable"])).text
+    async with serving({"b": config}, programs) as own:
+        assert "a line of more than 1 MiB" in (await use(own["mcp__b__unavailable"])).text
 
 
 TIDY = "trap 'sleep 0.1; echo tidied > tidy; exit' TERM; echo up; while :; do sleep 0.05; done"

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from protocol.errors import Cause
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Go, Limits, McpAddress, Ping, Pong, Provider, Start, Stop, Yield
 from tests.worker.fake_daemon import FakeDaemon
-from tests.worker.fake_kernel import SECONDS, Attempt, attempt, sdk_start, untimed, worker
+from tests.worker.fake_kernel import Attempt, attempt, sdk_start, untimed, worker
 from tests.worker.scripted_api import Call, Events, Fail, Marked, Move, Say, ScriptedApi, Silence
 from worker.models.sdk_client import max_tokens
 
@@ -28,7 +29,10 @@ LIMITS = Limits(tool_seconds=5.0, idle_seconds=5.0)
 
 
 def start_for(api: ScriptedApi, dialect: str, daemon: FakeDaemon, **changes: Any) -> Start:
-    url = {"anthropic": api.anthropic_url, "openai": api.openai_url}[dialect]
+    url = {"anthropic": api.anthropic_url}.get(dialect, api.openai_url)
+    if dialect == "responses":
+        provider = Provider(name="openai", dialect="openai", base_url=url, api_key="sk-secret", api="responses")
+        changes = {"provider": provider, "effort": "high", **changes}
     return sdk_start(dialect, url, mcp=McpAddress(url=daemon.url), limits=LIMITS, **changes)
 
 
@@ -231,9 +235,7 @@ async def test_an_answer_of_200_that_is_no_stream_is_read_for_what_it_is(
     daemon: FakeDaemon, dialect: str, body: Any, headers: dict[str, str], cause: Cause, text: str
 ) -> None:
     """Fault F4: a page, or an error as JSON, with its code, its words and its retry-after."""
-    with ScriptedApi([Fail(200, body, headers)]) as api:
-        responses = dialect == "responses"
-        made = await attempt(responses_start(api, daemon) if responses else start_for(api, dialect, daemon))
+    made, _ = await play(daemon, dialect, Fail(200, body, headers))
     assert (made.error.cause, text in made.error.text) == (cause, True), made.error
     assert made.error.retry_after == (7.0 if headers == WAIT else None)
     assert len(made.error.text) < 1100
@@ -245,10 +247,9 @@ async def test_a_byte_order_mark_before_a_stream_takes_nothing_of_it(
     daemon: FakeDaemon, dialect: str, size: int
 ) -> None:
     """Fault F4: the first piece was dropped, and the rest was a good reply. WHATWG: one leading mark is stripped."""
-    with ScriptedApi([Marked(Say("DO NOT delete the database", input_tokens=20, output_tokens=2), size)]) as api:
-        responses = dialect == "responses"
-        made = await attempt(responses_start(api, daemon) if responses else start_for(api, dialect, daemon))
-    assert made.result.text == "DO NOT delete the database"
+    said = Say("DO NOT delete the database", input_tokens=20, output_tokens=2)
+    made, _ = await play(daemon, dialect, Marked(said, size))
+    assert made.result.text == said.text
     assert made.entries[0].usage == Usage(input_tokens=20, output_tokens=2)
 
 
@@ -293,7 +294,7 @@ async def test_the_environment_does_not_choose_where_requests_go(
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_text_is_shown_while_it_comes_and_pings_are_answered(daemon: FakeDaemon, dialect: str) -> None:
     hold = threading.Event()
-    with ScriptedApi([Say("in two parts", chunk=4, hold=hold)]) as api, trio.fail_after(SECONDS):
+    with ScriptedApi([Say("in two parts", chunk=4, hold=hold)]) as api:
         async with worker() as kernel:
             await kernel.greet(start_for(api, dialect, daemon))
             await trio.to_thread.run_sync(api.asked.wait)
@@ -311,7 +312,7 @@ async def test_text_is_shown_while_it_comes_and_pings_are_answered(daemon: FakeD
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_stop_ends_a_pending_model_call(daemon: FakeDaemon, dialect: str) -> None:
     release = threading.Event()
-    with ScriptedApi([Silence(release)]) as api, trio.fail_after(SECONDS):
+    with ScriptedApi([Silence(release)]) as api:
         async with worker() as kernel:
             await kernel.greet(start_for(api, dialect, daemon))
             await trio.to_thread.run_sync(api.asked.wait)
@@ -399,24 +400,16 @@ async def test_a_model_without_money_for_a_thought_answers_without(daemon: FakeD
     assert "thinking" not in api.requests[0].body
 
 
-def responses_start(api: ScriptedApi, daemon: FakeDaemon, **changes: Any) -> Start:
-    provider = Provider(name="openai", dialect="openai", base_url=api.openai_url, api_key="sk-secret", api="responses")
-    start = start_for(api, "openai", daemon, effort="high", **changes)
-    return msgspec.structs.replace(start, provider=provider)
-
-
 async def test_bad_arguments_go_back_over_responses_as_an_object(daemon: FakeDaemon) -> None:
-    with ScriptedApi([Say(calls=(Call("channel_send", '{"mess', id="c1"),)), DONE]) as api:
-        made = await attempt(responses_start(api, daemon))
+    wrong = Say(calls=(Call("channel_send", '{"mess', id="c1"),))
+    made, api = await play(daemon, "responses", wrong, DONE)
     assert (made.result.status, made.entries[1].is_error) == ("done", True)
     (call,) = (item for item in api.requests[1].body["input"] if item.get("type") == "function_call")
     assert (call["call_id"], json.loads(call["arguments"])) == ("c1", {})
 
 
 async def test_a_model_served_over_responses_alone_works_and_keeps_its_reasoning(daemon: FakeDaemon) -> None:
-    moves = [Say("Let me tell them.", (SEND,), thinking="hm", input_tokens=10, output_tokens=5, cached_tokens=3), DONE]
-    with ScriptedApi(moves) as api:
-        made = await attempt(responses_start(api, daemon))
+    made, api = await play(daemon, "responses", replace(ABOUT_TO_SEND, thinking="hm"), DONE)
     assert (made.result.text, daemon.said, shape(made.entries)) == ("All done.", ["hello"], TOLD)
     assert made.entries[0].usage == Usage(input_tokens=10, output_tokens=5, cache_read_tokens=3)
     first, second = (request.body for request in api.requests)
@@ -431,10 +424,8 @@ async def test_a_model_served_over_responses_alone_works_and_keeps_its_reasoning
 
 @pytest.mark.promise("P5")
 async def test_a_conversation_over_responses_is_resumed_with_its_reasoning(daemon: FakeDaemon) -> None:
-    with ScriptedApi([Say("", (SEND,), thinking="hm"), DONE]) as api:
-        whole = await attempt(responses_start(api, daemon))
-    with ScriptedApi([DONE]) as api:
-        resumed = await attempt(responses_start(api, daemon, entries=tuple(whole.entries[:2])))
+    whole, _ = await play(daemon, "responses", Say("", (SEND,), thinking="hm"), DONE)
+    resumed, api = await play(daemon, "responses", DONE, entries=tuple(whole.entries[:2]))
     assert (resumed.result.text, daemon.said) == ("All done.", ["hello"])
     assert api.requests[0].body["input"][1]["encrypted_content"] == "sealed:hm"
 
@@ -466,8 +457,7 @@ CUT_RESPONSE = {
     ],
 )
 async def test_what_goes_wrong_over_responses_has_a_cause(daemon: FakeDaemon, move: Move, expected: str) -> None:
-    with ScriptedApi([move]) as api:
-        made = await attempt(responses_start(api, daemon))
+    made, _ = await play(daemon, "responses", move)
     assert made.ended is not None and made.ended.cause == expected, made.ended
 
 

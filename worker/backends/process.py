@@ -279,8 +279,7 @@ class BackendProcess:
 async def launched(launch: Launch, start: Start) -> BackendProcess:
     """Start ``launch`` in the attempt's directory. Raises Failed if it cannot be executed.
 
-    Standard input is an unnamed file that contains all input or, for a program that ``talks``, a
-    pipe.
+    Standard input is an unnamed file that contains all input or, for a program that ``talks``, a pipe.
     """
     home = Path(start.session_dir)
     remove_leftovers(home, launch.litter)

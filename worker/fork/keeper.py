@@ -6,9 +6,8 @@ kernel has exited, so the tree must be killed. The keeper's lock proves to the n
 A keeper knows nothing about its child, and never reads the child's output.
 
 A child is a worker in a forked copy of this interpreter, or a command. It leads its own process group, so that ``kill
-0`` does not affect the keeper; a command also leads its own session. It has descriptors 0-2, a worker also those of
-its frames, and no blocked or ignored signals. When ``start`` returns, it is known whether the command could be
-executed.
+0`` does not affect the keeper; a command also leads its own session. It has descriptors 0-2, a worker also those of its
+frames, and no blocked or ignored signals. When ``start`` returns, it is known whether the command could be executed.
 """
 
 import errno

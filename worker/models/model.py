@@ -3,10 +3,9 @@
 Stop reasons are our own: each adapter has a table for its provider's values. Unknown values are passed on, so
 that the loop can name them in its error.
 
-The cause of a provider's failure comes from tables, in this order: a stable code in the error body, the HTTP
-status, the category of the error, the type of the exception. The text of an error is displayed, but never
-matched, except for two documented sentences of Anthropic without a code, and only with their status and type
-(``SENTENCES``).
+The cause of a provider's failure comes from tables, in this order: a stable code in the error body, the HTTP status,
+the category of the error, the type of the exception. The text of an error is displayed, but never matched, except for
+two documented sentences of Anthropic without a code, and only with their status and type (``SENTENCES``).
 
 Also contains the start frame for the warm-up of models before a fork.
 """

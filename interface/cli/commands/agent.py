@@ -218,6 +218,7 @@ class _Source(NamedTuple):
 def configure_agent_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help="name of the new agent")
     flag(parser, "--ephemeral", about="create an agent without a file; the agent exists until the kernel stops")
+    parser.add_argument("--tag", metavar="TAG", help="create a separate instance, named NAME-TAG")
     parser.add_argument("-m", "--model", metavar="MODEL", help="model as provider/name, or an alias")
     parser.add_argument("-b", "--backend", metavar="BACKEND", help="backend that runs the agent (default: sdk)")
     prompt = parser.add_mutually_exclusive_group()
@@ -235,7 +236,7 @@ def create_ephemeral(context: Context) -> int:
     if args.model is None:
         raise Failure("usage", "-m/--model is missing", "for example: -m provider/name")
     if args.system_file or args.role or args.expertise or args.source:
-        raise Failure("usage", "--ephemeral only accepts -m, -b and -s", "leave it out to create an agent file")
+        raise Failure("usage", "--ephemeral only accepts --tag, -m, -b and -s", "leave it out to create an agent file")
     given = {name: getattr(args, name) for name in ("name", "model", "backend", "system")}
     body = {name: value for name, value in given.items() if value is not None}
     is_mock = body.get("backend") == _MOCK or str(body["model"]).startswith(f"{_MOCK}/")
@@ -251,6 +252,8 @@ def created_lines(made: dict[str, Any], _screen: Screen) -> list[str]:
 
 
 def run_agent_create(context: Context) -> int:
+    if context.args.tag is not None:
+        context.args.name = f"{context.args.name or 'agent'}-{context.args.tag}"
     if context.args.ephemeral:
         return create_ephemeral(context)
     if context.args.name is None:
@@ -369,8 +372,7 @@ _HUMAN: Final = "human"
 
 def agent_text(keys: Mapping[str, Value]) -> str:
     """Return the agent file for ``keys``, in the usual order."""
-    ordered = {key: keys[key] for key in (*_ORDER, *keys) if key in keys}
-    return document(ordered)
+    return document({key: keys[key] for key in (*_ORDER, *keys) if key in keys})
 
 
 def completed(name: str, keys: Mapping[str, Value]) -> dict[str, Value]:

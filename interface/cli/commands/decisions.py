@@ -14,6 +14,7 @@ from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line, table
 from interface.cli.parsing import archive_flag, flag
 from interface.cli.requests import PROPOSALS, PROPOSALS_OF_RUN, act, count_flag, show_list
+from interface.cli.targets import target as any_target
 from interface.cli.targets import typed_name, workflow_target
 from interface.client import Client, new_key, quoted
 from interface.failure import Failure
@@ -236,7 +237,7 @@ def _workflow_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def _path(context: Context) -> str:
-    return f"/spaces/{quoted(workflow_target(context.args.target).space)}/rules"
+    return f"/spaces/{quoted(any_target(context.args.target).space)}/rules"
 
 
 def rules_lines(listed: RuleList, screen: Screen) -> list[str]:
@@ -256,6 +257,7 @@ def rules_lines(listed: RuleList, screen: Screen) -> list[str]:
         [one.name, one.package, "installed", one.state, ",".join(one.kinds) or one.why, str(one.fired)]
         for one in listed.installed
     ]
+    rows += [[one.name, "", "kernel", "on", ",".join(one.kinds), ""] for one in listed.core]
     return table(["NAME", "VERSION", "AUTHOR", "STATE", "WHEN", "DONE"], rows, screen) if rows else ["no rules"]
 
 

@@ -59,10 +59,7 @@ TOPICS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "  alice@review:pr-7   the agent alice as a member of that instance",
             "In the text of a message, @alice assigns the message to alice.",
         ),
-        "exit-codes": (
-            "Exit codes of commands:",
-            *(f"  {int(code):<5} {text}" for code, text in MEANINGS.items()),
-        ),
+        "exit-codes": ("Exit codes of commands:", *(f"  {int(code):<5} {text}" for code, text in MEANINGS.items())),
         "environment": (
             "Environment variables:",
             *(f"  {name:<24} {text}" for name, text in VARIABLES.items()),

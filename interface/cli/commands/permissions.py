@@ -94,7 +94,11 @@ def run_deny(context: Context) -> int:
         return act(context, "/approvals/{}/deny", ids, approvals_lines, {"reason": context.args.reason})
     if len(ids) > 1:
         raise Failure("usage", "only one approval rule can be deleted at a time")
-    return context.answer(context.kernel().delete(f"/approvals/rules/{quoted(ids[0])}"), approval_rules_lines)
+
+    def deleted(found: ApprovalRules, screen: Screen) -> list[str]:
+        return [f"{ids[0]} deleted", *approval_rules_lines(found, screen)]
+
+    return context.answer(context.kernel().delete(f"/approvals/rules/{quoted(ids[0])}"), deleted)
 
 
 def configure_decision(parser: argparse.ArgumentParser, ids: str) -> None:

@@ -1,6 +1,7 @@
 """``awk ps`` and ``top``: the process table, printed once or live. A terminal gets the columns that fit, a pipe all."""
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interface.cli.context import Context
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def configure_ps(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument("target", metavar="TARGET", nargs="?", help=TARGET)
-    flag(parser, "-a", "--all", about="include agents of ended workflows")
+    flag(parser, "-a", "--all", about="include agents of ended workflows, and list each idle agent")
     all_projects_flag(parser, "include all your projects with a running kernel")
     flag(parser, "-q", "--quiet", about="print only names, as other commands accept them")
     parser.add_argument("--sort", metavar="COLUMN", help="sort column, largest number first; -COLUMN: reverse order")
@@ -29,12 +30,15 @@ def run_ps(context: Context) -> int:
     if args.json and (args.quiet or args.columns is not None):
         raise Failure("usage", "-q and -o cannot be combined with --json")
     shown = _columns(args.columns) if args.columns is not None else None
+    folds = not (args.all or args.target)
     if args.all_projects:
         from interface.cli.commands.projects import ps_of_all  # noqa: PLC0415  (most ask one kernel)
 
         now, screen = context.clock.wall(), context.out.screen
         return ps_of_all(
-            context, lambda body: _chosen(body, args.target, args.sort), lambda body: ps_lines(body, screen, now, shown)
+            context,
+            lambda body: _chosen(body, args.target, args.sort),
+            lambda body: ps_lines(body, screen, now, shown, folds=folds),
         )
     document = context.kernel().get("/ps", {"all": "true"} if args.all else {})
     notice = json.loads(document).get("notice")
@@ -44,7 +48,7 @@ def run_ps(context: Context) -> int:
 
         context.out.lines([one_line(target_of(row)) for row in read_fields(document).agents])
     else:
-        context.answer(document, ps_lines, context.clock.wall(), shown)
+        context.answer(document, partial(ps_lines, folds=folds), context.clock.wall(), shown)
     if notice and not args.quiet:
         context.out.note(f"note: {one_line(str(notice))}")
     return 0
@@ -106,13 +110,25 @@ def run_top(context: Context) -> int:
     return watch(context, Details(instruction_lines, prompt_lines, diff_lines, SHOWN))
 
 
-def ps_lines(body: bytes, screen: Screen, now: float, shown: "list[str] | None" = None) -> list[str]:
+IDLE_ROWS = 10
+"""Number of idle agents up to which each has a row."""
+
+
+def ps_lines(
+    body: bytes, screen: Screen, now: float, shown: "list[str] | None" = None, *, folds: bool = False
+) -> list[str]:
+    """Return the table; ``folds``: many idle agents become one line."""
     from interface.cli.process_table import COLUMNS, cells, columns_for  # noqa: PLC0415  (JSON needs no table)
 
     report: Ps = read_fields(body)
+    agents = [row for row in report.agents if row.state != "idle"]
+    idle = len(report.agents) - len(agents)
+    if not folds or idle <= IDLE_ROWS:
+        agents, idle = list(report.agents), 0
     titles = [column.title for column in COLUMNS]
-    wanted = [column.title for column in columns_for(report.agents)] if shown is None else shown
-    rows = [[cells(row, now)[titles.index(title)] for title in wanted] for row in report.agents]
+    wanted = [column.title for column in columns_for(agents)] if shown is None else shown
+    rows = [[cells(row, now)[titles.index(title)] for title in wanted] for row in agents]
     right = frozenset(column.title for column in COLUMNS if column.right)
-    lines = table(wanted, rows, screen, right=right) if rows else ["no agents"]
-    return [*header_lines(report.needs, screen), *lines]
+    lines = table(wanted, rows, screen, right=right) if rows else ["no agents"] if not idle else []
+    folded = [f"{idle:,} idle (awk ps -a lists them)"] if idle else []
+    return [*header_lines(report.needs, screen), *lines, *folded]

@@ -17,7 +17,7 @@ from interface.cli.command_parser import duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit, of_failure, worst
 from interface.cli.output import Screen, escape, one_line
-from interface.cli.parsing import flag, json_flag, jsonl_flag, message_argument, target_argument
+from interface.cli.parsing import TARGET, flag, json_flag, jsonl_flag, message_argument, target_argument
 from interface.cli.prompts import answer_in_place, can_ask, decide_in_place, is_question, with_trust
 from interface.cli.requests import left_behind_lines
 from interface.cli.targets import target
@@ -44,7 +44,9 @@ _WAITS: Final = MappingProxyType(
 
 
 def configure_send(parser: argparse.ArgumentParser) -> None:
-    words = (target_argument(parser), message_argument(parser))
+    words = (target_argument(parser, f"{TARGET} (default: the project's default_agent)"), message_argument(parser))
+    with contextlib.suppress(AttributeError):  # None while plain words are parsed
+        words[1].required = False
 
     class Batch(argparse.Action):
         """Argument action that makes TARGET and MESSAGE optional."""
@@ -66,7 +68,13 @@ def run_send(context: Context) -> int:
         raise Failure("usage", "--timeout requires --wait")
     if context.args.batch is not None:
         return _send_batch(context)
-    body = {"to": str(target(context.args.target)), "text": context.message(), "trust": context.trusts}
+    alone = context.args.message is None  # one word: the message for the default agent
+    if alone and _is_target(context, context.args.target):
+        word = one_line(context.args.target)
+        raise Failure("usage", f"the message for {word} is missing", f"for example: awk send {word} hello")
+    to = None if alone else str(target(context.args.target))
+    context.args.message = context.args.target if alone else context.args.message
+    body = {"to": to, "text": context.message(), "trust": context.trusts}
     answer, client = post_once(context, "/messages", body, REQUEST_SECONDS)
     client.close()
     receipt = json.loads(answer)
@@ -93,6 +101,17 @@ def run_send(context: Context) -> int:
         context.out.error(Failure("timeout", text, f"follow it: awk show {outcomes.open[0]}"))
         return Exit.TIMEOUT
     return code
+
+
+def _is_target(context: Context, word: str) -> bool:
+    """Return whether ``word`` is a target and not a message for the default agent."""
+    if word.startswith("@") and len(word.split()) == 1:
+        return True
+    with contextlib.suppress(Failure):  # no target, or a token that may not list agents
+        asked = target(word)
+        known: list[dict[str, Any]] = json.loads(context.started_kernel().get("/agents"))["agents"]
+        return asked.workflow is not None or any(row["name"] == asked.agent for row in known)
+    return False
 
 
 AT_ONCE: Final = 200

@@ -14,13 +14,13 @@ from interface.client import new_key, quoted
 from interface.failure import Failure
 from protocol.api.messages import FeedbackAdded, FeedbackList
 from protocol.api.workflows import SpaceDocument, SpaceList
-from protocol.names import is_below
 from protocol.tasks import TASK_STATES, TaskInfo, TaskList
 
 SPACE_VERBS: Final = Subcommands(
     "space",
     (
         Subcommand("list", "List spaces, their members and their state"),
+        Subcommand("create", "Open a space for agents of the project"),
         Subcommand("members", "Add or remove members of a space"),
         Subcommand("close", "Close a space and cancel its work"),
     ),
@@ -39,10 +39,27 @@ def run_space_list(context: Context) -> int:
 
 def space_lines(found: SpaceList, screen: Screen) -> list[str]:
     rows = [
-        [one.space, one.state, one.run, f"{one.opener} in {one.instruction}", ", ".join(one.members)]
+        [
+            one.space,
+            one.state,
+            one.run,
+            " in ".join(filter(None, (one.opener, one.instruction))),
+            ", ".join(one.members),
+        ]
         for one in found.spaces
     ]
     return table(["SPACE", "STATE", "RUN", "OPENED BY", "MEMBERS"], rows, screen) if rows else ["no spaces"]
+
+
+def configure_space_create(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="name of the space, for @NAME")
+    parser.add_argument("--member", metavar="AGENT", action="append", default=[], help="agent to add; repeatable")
+    parser.add_argument("--open", action="store_true", help="make every agent that is mentioned a member")
+
+
+def run_space_create(context: Context) -> int:
+    body = {"name": context.args.name, "members": context.args.member, "open": context.args.open}
+    return context.answer(context.kernel().post("/spaces", body, key=new_key()), one_space)
 
 
 def configure_space_members(parser: argparse.ArgumentParser) -> None:
@@ -72,10 +89,7 @@ def one_space(one: SpaceDocument, _screen: Screen) -> list[str]:
 
 
 def _space_path(text: str) -> str:
-    space = workflow_target(text).space
-    if not is_below(space):
-        raise Failure("bad_target", f"{text!r} is the main space of a run", "name a space below it: @review~design")
-    return f"/spaces/{quoted(str(space))}"
+    return f"/spaces/{quoted(str(workflow_target(text).space))}"
 
 
 TASK_VERBS: Final = Subcommands(

@@ -1,8 +1,6 @@
-"""Tool calls: check the arguments, run the handler, encode the result or the refusal. Independent
-of MCP revisions.
+"""Tool calls: check the arguments, run the handler, encode the result or the refusal. Independent of MCP revisions.
 
-A refusal is a result with ``isError`` and a code, so that the model can read it and correct its
-call.
+A refusal is a result with ``isError`` and a code, so that the model can read it and correct its call.
 
 POST /call offers agents' tools without MCP and without a token to the programs of an attempt. The
 caller is the attempt whose process tree holds the other end of the connection, according to the

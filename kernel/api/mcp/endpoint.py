@@ -101,7 +101,7 @@ class McpEndpoint:
 
     async def _push(self, access: Access, asked: Listening, fields: Fields, receive: Receive, send: Send) -> None:
         """Send notifications until the client disconnects, its token is revoked or the kernel stops."""
-        store = self._services.store
+        its, store = self._services, self._services.store
         with ExitStack() as listening:
             try:
                 if STREAM not in fields.get(b"accept", b""):
@@ -114,7 +114,7 @@ class McpEndpoint:
             except Refused as refused:
                 await send_reply(problem_reply(refused), send)
                 return
-            notices = tell(asked.wanted or Wanted(), store, self._services.files, self._services.kernel)
+            notices = tell(asked.wanted or Wanted(), store, its.files, its.processes, its.kernel)
             pieces = frames(notices, asked)
             if access.number is not None:
                 pieces = while_valid(pieces, store, access)

@@ -54,8 +54,7 @@ _HEADER: Final = OFFERED_TO.lower().encode()
 
 @lru_cache(maxsize=64)
 def listed(header: str | None, names: frozenset[str]) -> tuple[dict[str, Any], ...]:
-    """Return the tools ``names`` as MCP lists them, plus auth_request unless ``header`` is
-    TO_MODEL.
+    """Return the tools ``names`` as MCP lists them, plus auth_request unless ``header`` is TO_MODEL.
 
     No model needs auth_request: the program around it asks. The result is built on demand, because
     the schemas of all tools take 14 ms.
@@ -203,12 +202,7 @@ _EXTRA: Final = {
     "resultType": "complete",
 }
 _UNCACHED: Final = {"cacheScope": "private", "ttlMs": 0}
-_DISCOVERY: Final = {
-    **_EXTRA,
-    **_UNCACHED,
-    "supportedVersions": [REVISION],
-    "capabilities": CAPABILITIES,
-}
+_DISCOVERY: Final = {**_EXTRA, **_UNCACHED, "supportedVersions": [REVISION], "capabilities": CAPABILITIES}
 
 
 class _Meta(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -16,7 +16,7 @@ import trio
 
 from kernel.operations import needs
 from kernel.operations.answers import BYE
-from kernel.operations.context import KernelControl, ProjectFiles, StoreAccess
+from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.operations.events import PING, PING_SECONDS, resume_point
 from kernel.operations.operation import Forward
 from kernel.store import feed
@@ -113,7 +113,7 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 async def tell(
-    wanted: Wanted, store: StoreAccess, files: ProjectFiles, kernel: KernelControl
+    wanted: Wanted, store: StoreAccess, files: ProjectFiles, processes: ProcessControl, kernel: KernelControl
 ) -> AsyncGenerator[Notice, None]:
     """Yield notifications until the kernel stops. The first is a keep-alive with the starting event."""
     newest = store.reader.now(feed.event_range).newest
@@ -135,7 +135,7 @@ async def tell(
                 continue
             last = max(last, newest)
             if wanted.needs:
-                stands = await needs.list_needs(Forward(limit=NEEDS_LIMIT), store, files)
+                stands = await needs.list_needs(Forward(limit=NEEDS_LIMIT), store, files, processes)
                 if stands != shown:
                     shown = stands
                     yield Notice(last, "notifications/needs", msgspec.to_builtins(stands))

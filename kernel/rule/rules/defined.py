@@ -15,22 +15,30 @@ from kernel.policy.rule_trigger import Trigger, trigger_of
 from kernel.policy.rules import FUEL, NEEDED, VERBS, Done, Occasion, RuleStep, described, terms_of
 from kernel.policy.vote_texts import announced
 from kernel.policy.voting import ProposalOpened, with_defaults
-from kernel.rule.draft import Draft, Fact, InstructionOutcome, Payload, ProposalEnded, RuleChain, RuleInvoked, Wakes
-from kernel.rule.effects import Append, CountFirings, Effect, HoldRule, PlanTask, Rule, RuleView, WriteRow
+from kernel.rule.draft import (
+    Draft,
+    Fact,
+    InstructionOutcome,
+    Payload,
+    ProposalEnded,
+    RuleChain,
+    RuleInvoked,
+    Wakes,
+    not_done,
+)
+from kernel.rule.effects import Append, CountFirings, Effect, HoldRule, Make, Rule, RuleView, WriteRow
 from protocol.message import SYSTEM
 from protocol.names import AgentKey, is_personal
-from protocol.text import encode_json, one_line
+from protocol.text import encode_json
 from protocol.voting import YES, ProposalTerms
 
 
 def decide(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
     """Return the effects of the rules that are defined in the fact's space."""
     space, payload = fact.draft.space, fact.draft.payload
-    if is_personal(space):
-        return ()
     known = view.active_rules(space)
     held = view.held_rule(space, payload.name) if isinstance(payload, ProposalEnded) else None
-    if (not known and held is None) or view.workspace(space) is None:
+    if (not known and held is None) or (not is_personal(space) and view.workspace(space) is None):
         return ()
     if isinstance(payload, RuleInvoked):
         rule = next((one for one in known if one.spec.name == payload.name), None)
@@ -43,7 +51,7 @@ def decide(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
             effects = _effects(fact, policy.invoke(known, held.rule, held.occasion, granted=True), view)
         else:
             why = "the rule was disabled meanwhile" if payload.winner == YES else f"{payload.name} was rejected"
-            effects = (_note(fact, held.rule.spec.name, why),)
+            effects = (Append(not_done(space, held.rule.spec.name, why, fact.hops)),)
     trigger_now = _trigger(fact)
     if trigger_now is None:
         return effects
@@ -84,7 +92,8 @@ def _effects(fact: Fact, done: Done, view: RuleView) -> tuple[Effect, ...]:
         effects += _done(fact, step, link, view)
     # Only one note: a note for each rule could exceed the messages that one commit may have.
     more = f" (and {len(notes) - 1} more rules)" if len(notes) > 1 else ""
-    return (*effects, *(_note(fact, name, f"{why}{more}") for name, why in list(notes.items())[:1]))
+    first = list(notes.items())[:1]
+    return (*effects, *(Append(not_done(fact.draft.space, name, f"{why}{more}", fact.hops)) for name, why in first))
 
 
 def may(step: RuleStep, fact: Fact, view: RuleView) -> str | None:
@@ -105,15 +114,11 @@ def may(step: RuleStep, fact: Fact, view: RuleView) -> str | None:
     return None if needed is None or needed in rule.scopes else f"{rule.author} does not have the scope {needed}"
 
 
-def _note(fact: Fact, rule: str, why: str) -> Effect:
-    text = f"[RULE:{rule}] not done: {one_line(why)}"
-    return Append(Draft(kind="system", space=fact.draft.space, sender=SYSTEM, text=text, hops=fact.hops))
-
-
 def _done(fact: Fact, step: RuleStep, link: RuleChain, view: RuleView) -> Iterable[Effect]:
     action, author = step.action, step.stranger or (SYSTEM if step.rule.author_key is None else step.rule.author)
     if action is None:
-        would = policy.invoke((step.rule,), step.rule, step.occasion, granted=True).steps
+        known = view.active_rules(fact.draft.space)
+        would = policy.invoke(known, step.rule, step.occasion, granted=True).steps
         opened = _gate(fact, step, would)
         voice = next((one.stranger for one in would if one.stranger is not None), SYSTEM)
         if not view.has_ballot(fact.draft.space, opened.name):
@@ -121,9 +126,8 @@ def _done(fact: Fact, step: RuleStep, link: RuleChain, view: RuleView) -> Iterab
             yield WriteRow(hold)
             # The rule itself handles the result, so the creator is neither an elector nor woken.
             yield _say(fact, voice, announced(opened), link, payload=opened)
-    elif action.task is not None:
-        task = PlanTask(space=fact.draft.space, task=action.task, creator=author, hops=fact.hops, chain=link)
-        yield WriteRow(task)
+    elif (wanted := action.task or action.created) is not None:
+        yield WriteRow(Make(fact.draft.space, wanted, step.rule, author, step.mentions, fact.hops, link))
     elif action.vote is not None:
         members = tuple(name for _, name in view.roster(fact.draft.space))
         name = _unique(fact, step, "vote")
@@ -173,11 +177,7 @@ def _gate(fact: Fact, step: RuleStep, would: Sequence[RuleStep]) -> ProposalOpen
     )
     opened = with_defaults(terms, _unique(fact, step, "grant"), electors, fact.at_ms)
     return ProposalOpened(
-        name=opened.name,
-        terms=opened.terms,
-        expires_ms=opened.expires_ms,
-        electors=electors,
-        grants=requires.grants,
+        name=opened.name, terms=opened.terms, expires_ms=opened.expires_ms, electors=electors, grants=requires.grants
     )
 
 

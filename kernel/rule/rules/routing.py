@@ -50,7 +50,7 @@ from kernel.rule.effects import (
 )
 from protocol.errors import Refused
 from protocol.instruction import Lane, Status, WaitReason
-from protocol.message import HOOK, SYSTEM, TEXT_LIMIT_BYTES, TOO_LARGE_HINT, USER
+from protocol.message import HOOK, RESOURCE_LIMIT_BYTES, SYSTEM, TOO_LARGE_HINT, USER
 from protocol.names import AgentKey, AgentName, is_below, is_personal, name_of, place_of, split_space, workflow_space
 from protocol.target import find_mentions, limit_mentions
 from protocol.workflow import RunLimits
@@ -98,8 +98,8 @@ REPLY: Final = Rule(name="reply", kinds=frozenset({"done"}), decide=decide_reply
 
 def decide_mentions(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
     """Deliver and assign the message. Raises Refused."""
-    if fact.draft.kind == "said" and len(fact.draft.text.encode("utf-8", "replace")) > TEXT_LIMIT_BYTES:
-        raise Refused("too_large", f"message too large: the limit is {TEXT_LIMIT_BYTES} bytes", TOO_LARGE_HINT)
+    if fact.draft.kind == "said" and len(fact.draft.text.encode("utf-8", "replace")) > RESOURCE_LIMIT_BYTES:
+        raise Refused("too_large", f"message too large: the limit is {RESOURCE_LIMIT_BYTES} bytes", TOO_LARGE_HINT)
     if is_personal(fact.draft.space):
         return _personal(fact, view)
     workspace = view.workspace(fact.draft.space)
@@ -111,10 +111,13 @@ def decide_mentions(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
 def _personal(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
     if fact.draft.asks:
         raise check_recipient(fact.draft.space)
-    if fact.draft.sender != USER and not fact.draft.sender.startswith(HOOK):
-        return ()
     name = split_space(fact.draft.space)[1]
-    key = AgentKey(name)
+    key, told = AgentKey(name), (*fact.draft.to, *(fact.draft.mentions or ()))
+    by_rule = fact.draft.chain is not None and fact.speaker != key and name in told
+    if fact.draft.sender != USER and not fact.draft.sender.startswith(HOOK) and not by_rule:
+        return ()
+    if fact.hops > (most := RunLimits().hops):
+        raise Refused("conflict", f"the hop limit of {most} is reached", "send the agent a message")
     if not view.agent_exists(key):
         raise Refused("unknown_agent", f"agent {name!r} not found", "list agents: awk agent list")
     return assign(key, name, "immediate", fact.hops, continues=continues(fact, key, view))
@@ -195,7 +198,7 @@ def _members(fact: Fact, names: tuple[str, ...], view: RuleView) -> tuple[tuple[
     return tuple((key, name) for key, name in keys if key is not None and key != fact.speaker)
 
 
-DOCUMENT: Final = Rule(name="document", kinds=frozenset({"document"}), decide=decide_document)
+DOCUMENT: Final = Rule(name="document", kinds=frozenset({"document", "grant"}), decide=decide_document)
 
 
 MOST_OPEN: Final = 16
@@ -335,7 +338,7 @@ def decide_workflow(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
                 draft = Draft(
                     kind="kickoff",
                     space=fact.draft.space,
-                    sender=SYSTEM,
+                    sender=started.kickoff_by,
                     text=started.kickoff,
                     to=started.kickoff_to,
                     mentions=started.kickoff_mentions,

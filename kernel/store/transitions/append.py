@@ -85,8 +85,7 @@ class Speaker(NamedTuple):
 def speaker(
     tx: Transaction, space: str, author: Author | None, words: Words | None = None, call_key: str | None = None
 ) -> Speaker:
-    """Return the caller in ``space``: the user if ``author`` is None. ``words`` identify a repeated
-    call.
+    """Return the caller in ``space``: the user if ``author`` is None. ``words`` identify a repeated call.
 
     An agent may call in the space of its instruction, or in an open space below that run's space if
     it is a member. Raises Refused (stale_attempt, forbidden).
@@ -154,8 +153,7 @@ def append(
 def append_all(
     tx: Transaction, drafts: Sequence[tuple[Draft, RequestKey | None]], specs: Sequence[AgentSpec] = ()
 ) -> list[Appended | Refused]:
-    """Store the agents ``specs``, then append each of ``drafts``; return a result for each, in
-    order.
+    """Store the agents ``specs``, then append each of ``drafts``; return a result for each, in order.
 
     A refused draft changes nothing and does not affect the others.
     """
@@ -188,8 +186,7 @@ LEFT JOIN members AS m ON m.space = ? AND m.name = ? AND m.agent = a.key WHERE a
 def append_and_lease(
     tx: Transaction, draft: Draft, agent: AgentKey, token_hash: bytes, *, request: RequestKey | None = None
 ) -> tuple[Appended, Leased | None]:
-    """Append ``draft`` (see append) and lease the first queued instruction of ``agent``, if
-    possible.
+    """Append ``draft`` (see append) and lease the first queued instruction of ``agent``, if possible.
 
     This usually is the new instruction. The lease is None if nothing can be leased here and now.
     """

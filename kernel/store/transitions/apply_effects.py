@@ -11,8 +11,8 @@ from kernel.rule.effects import (
     HoldRule,
     InboxDelivery,
     LimitRun,
+    Make,
     OpenProposal,
-    PlanTask,
     Row,
     SetMembers,
     StartRun,
@@ -24,14 +24,14 @@ from kernel.store.agents import AgentSpec, put_agent
 from kernel.store.resources import ResourceOrigin, by_reference
 from kernel.store.rules import TransactionView, count_firings, hold
 from kernel.store.transaction import Transaction
-from kernel.store.transitions.task_work import plan_for_rule
+from kernel.store.transitions.creations import make_for_rule
 from kernel.store.transitions.threads import continue_thread, inherit_questions
 from kernel.store.voting import put_open
 from protocol.agent import QUEUE_LIMIT
 from protocol.errors import Refused
 from protocol.instruction import LANES, WaitReason
 from protocol.message import FACT_KINDS, Message
-from protocol.names import AgentKey, InstructionId, base_space, instruction_id, is_personal, place_of
+from protocol.names import AgentKey, InstructionId, base_space, instruction_id, is_below, is_personal, place_of
 
 Values = dict[str, str | int | bytes | None]
 """Bindings of a statement, by name."""
@@ -41,9 +41,10 @@ _encode: Final = msgspec.json.Encoder().encode
 class _Run(NamedTuple):
     number: int | None
     paused: bool
+    is_open: bool
 
 
-_NO_RUN: Final = _Run(None, paused=False)
+_NO_RUN: Final = _Run(None, paused=False, is_open=False)
 JOINED_BYTES: Final = 128 * 1024
 JOINED_MESSAGES: Final = 20
 """Limits of the messages joined into one instruction; further messages create another instruction."""
@@ -102,6 +103,8 @@ class EffectWriter:
             )
             tx.emit_message(message, fact.draft.space, fact.cause)
         self.first_seq = self.first_seq or seq
+        if run.is_open:  # An agent that receives a message in an open space is a member from then on.
+            tx.conn.executemany(JOIN_OPEN, [(fact.draft.space, one.name, one.agent) for one in deliveries])
         assigned = self._assign(seq, fact, run, assigns, text)
         for delivery in deliveries:
             instruction = assigned.get(delivery.agent)
@@ -191,12 +194,12 @@ class EffectWriter:
         if is_personal(space):
             return _NO_RUN
         row = self._tx.conn.execute(LATEST_RUN, (base_space(space),)).fetchone()
-        return _NO_RUN if row is None else _Run(int(row[0]), bool(row[1]))
+        return _NO_RUN if row is None else _Run(int(row[0]), bool(row[1]), bool(row[2]) and not is_below(space))
 
     def _put(self, row: Row) -> list[Draft]:
         match row:
-            case PlanTask():
-                return plan_for_rule(self._tx, row)
+            case Make():
+                return make_for_rule(self._tx, row)
             case StartRun():
                 workflows.insert(self._tx, row)
             case SetMembers():
@@ -204,15 +207,8 @@ class EffectWriter:
                 tx.conn.execute(DELETE_MEMBERS, (row.space,))
                 for member in row.members:
                     home = row.space if member.origin == "inline" else None
-                    put_agent(
-                        tx,
-                        AgentSpec(
-                            key=AgentKey(member.key),
-                            origin=member.origin,
-                            home_space=home,
-                            definition=member.definition,
-                        ),
-                    )
+                    key, definition = AgentKey(member.key), member.definition
+                    put_agent(tx, AgentSpec(key=key, origin=member.origin, home_space=home, definition=definition))
                     own = (member.runs_as, member.answer_ms, member.needs)
                     tx.conn.execute(INSERT_MEMBER, (row.space, member.name, member.key, *own))
                 names = [member.name for member in row.members]
@@ -264,7 +260,7 @@ UPDATE instructions SET hops = max(hops, :hops) WHERE id = (
   WHERE i.agent = :agent AND i.space = :space AND i.lane = :lane AND i.state = 'queued' AND i.by_mention = 1
     AND i.epoch = 0 AND i.run IS :run AND i.vouched IS :vouched
   ORDER BY i.id DESC LIMIT 1)
-AND (SELECT count(*) < :most AND coalesce(sum(octet_length(m.text)), 0) + :size <= :bytes
+AND (SELECT count(*) < :most AND coalesce(sum(octet_length(shown(m.text))), 0) + :size <= :bytes
   FROM deliveries AS d CROSS JOIN messages AS m ON m.seq = d.message WHERE d.instruction = instructions.id)
 RETURNING id
 """
@@ -294,10 +290,12 @@ SELECT (SELECT count(*) FROM instructions AS q WHERE q.agent = :agent AND q.stat
   + (SELECT count(*) FROM instructions AS q WHERE q.agent = :agent AND q.state = 'waiting') WHERE :usual > 0
 """
 
-LATEST_RUN: Final = "SELECT id, paused FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1"
+LATEST_RUN: Final = "SELECT id, paused, open FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1"
 
 DELETE_MEMBERS: Final = "DELETE FROM members WHERE space = ?"
 
 INSERT_MEMBER: Final = "INSERT INTO members (space, name, agent, backend, answer_ms, needs) VALUES (?, ?, ?, ?, ?, ?)"
+
+JOIN_OPEN: Final = "INSERT OR IGNORE INTO members (space, name, agent) VALUES (?, ?, ?)"
 
 LIMIT_RUN: Final = "UPDATE workflows SET limited = 1, limited_by = ? WHERE space = ? AND state = 'running'"

@@ -121,8 +121,7 @@ USED_UP: Final = "UPDATE approvals SET told = 1 WHERE instruction = ? AND tool =
 
 
 def mark_begun(tx: Transaction, author: Author, call: GatedCall) -> None:
-    """Record that ``call`` may have started without approval: ``Requested.first`` is False from now
-    on.
+    """Record that ``call`` may have started without approval: ``Requested.first`` is False from now on.
 
     Raises Refused (stale_attempt).
     """
@@ -143,8 +142,7 @@ def release_call(tx: Transaction, author: Author, approval: int) -> None:
 def approve(
     tx: Transaction, approval: str, *, reason: str = "", always: str | None = None, everybody: bool = False
 ) -> tuple[ApprovalId, ...]:
-    """Grant a request as a person. Return other open requests that the new rule (``always``)
-    grants.
+    """Grant a request as a person. Return other open requests that the new rule (``always``) grants.
 
     ``always`` is a pattern: also grant all other calls of the tool whose whole input matches it;
     with ``everybody``, of any agent. Raises Refused: not_found; conflict if the request was decided

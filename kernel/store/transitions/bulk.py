@@ -1,8 +1,7 @@
 """Cancel or retry many instructions in one transaction, with the same checks as for a single one.
 
-The instructions are selected in the transaction that changes them, so that the selection contains
-all earlier instructions and no later one. If the end of one instruction ends another, that other
-one is counted separately.
+The instructions are selected in the transaction that changes them, so that the selection contains all earlier
+instructions and no later one. If the end of one instruction ends another, that other one is counted separately.
 
 Without a workflow, an agent is named by its key, because it has one queue for all spaces; within a
 workflow's spaces, by its name there. All criteria of a selection must match.

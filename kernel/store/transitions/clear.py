@@ -4,7 +4,7 @@ Some data remains: of messages kind and number, of instructions status and cost,
 texts. A clear reads the whole log, so that its duration grows with the log.
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple, cast
 
@@ -26,6 +26,9 @@ from protocol.names import AgentKey, is_below, personal_space, place_of
 WORK: Final = """
 INSERT INTO work (value) SELECT i.id FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared)
 UNION SELECT j.instruction FROM guard_jobs AS j WHERE j.space IN (SELECT value FROM cleared)
+UNION SELECT j.instruction FROM guard_jobs AS j, json_each(CAST(j.evidence AS TEXT), '$[0]') AS e
+CROSS JOIN instructions AS i ON i.id = CAST(substr(e.key, 2) AS INTEGER)
+WHERE j.call GLOB 'observe/*' AND i.space IN (SELECT value FROM cleared)
 """
 # Referenced blobs, collected before the references are deleted: journals, prompts, inputs of approvals, long texts and
 # shared parts of prompts.
@@ -39,7 +42,7 @@ WHERE i.id IN (SELECT value FROM work) AND b.part IS NOT NULL
 """
 ASKED_OPEN: Final = """
 SELECT i.id, i.epoch FROM guard_jobs AS j CROSS JOIN instructions AS i ON i.id = j.instruction
-WHERE j.space IN (SELECT value FROM cleared) AND i.ended_ms IS NULL
+WHERE j.instruction IN (SELECT value FROM work) AND i.ended_ms IS NULL
 """
 ASKED_WORDS: Final = """
 UPDATE messages SET text = '', cleared = 1
@@ -64,6 +67,15 @@ UPDATE idempotency SET response = CAST(json_replace(CAST(response AS TEXT), '$.t
 WHERE json_valid(CAST(response AS TEXT)) AND json_extract(CAST(response AS TEXT), '$.space') IN (
   SELECT CASE instr(value, '#') WHEN 0 THEN value ELSE substr(value, 1, instr(value, '#') - 1) END FROM cleared)
 """
+
+# A guard's suggestions for souls quote the work of other spaces; versions keep the text that applies.
+SUGGESTED: Final = """kind = 'soul' AND EXISTS (SELECT 1 FROM json_each(detail, '$.messages') AS e
+  CROSS JOIN messages AS m ON m.seq = CAST(substr(e.value, 2) AS INTEGER) WHERE m.space IN (SELECT value FROM cleared))
+"""
+ERASE_SUGGESTED: Final = """
+UPDATE soul_versions SET reason = '' WHERE proposal IN (SELECT number FROM decisions WHERE {SUGGESTED});
+DELETE FROM decisions WHERE {SUGGESTED}
+""".replace("{SUGGESTED}", SUGGESTED)
 
 ERASE_BLOBS: Final = """
 DELETE FROM blobs WHERE hash IN (SELECT value FROM wiped)
@@ -106,7 +118,7 @@ def _listed(conn: apsw.Connection, spaces: Iterable[str]) -> Generator[None]:
     conn.execute(EMPTY_LISTS).fetchall()
 
 
-def erase(tx: Transaction, spaces: Iterable[str]) -> Erased:
+def erase(tx: Transaction, spaces: Sequence[str]) -> Erased:
     """Delete the texts of ``spaces`` and of the spaces below. The caller calls ``tx.forget``."""
     conn = tx.conn
     with _listed(conn, spaces):
@@ -119,6 +131,7 @@ def erase(tx: Transaction, spaces: Iterable[str]) -> Erased:
             mark_redo(tx, home)
             tx.emit("space.cleared", space=home, data={"messages": asked, "instructions": 0})
         instructions, messages = int(conn.execute(WORKED).get), 0
+        conn.execute(ERASE_SUGGESTED).fetchall()
         for one in HOLDINGS:
             if one.clear:
                 conn.execute(one.clearing())
@@ -129,6 +142,8 @@ def erase(tx: Transaction, spaces: Iterable[str]) -> Erased:
         # Twice: deleting prompts first removes the last references to their parts.
         conn.execute(ERASE_BLOBS)
         conn.execute(ERASE_BLOBS)
+    for space in spaces:
+        tx.conn.forget(space)
     return Erased(messages, instructions)
 
 
@@ -179,8 +194,7 @@ def clear(tx: Transaction, space: str, *more: str) -> Cleared:
 
 
 def delete_agent(tx: Transaction, key: AgentKey) -> None:
-    """Delete an agent without open work, and its messages. Raises Refused (unknown_agent,
-    conflict).
+    """Delete an agent without open work, and its messages. Raises Refused (unknown_agent, conflict).
 
     If only its messages remain, because its file was deleted earlier, delete these.
     """

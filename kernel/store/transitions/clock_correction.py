@@ -1,10 +1,9 @@
 """Correct stored times if the clock was changed since an earlier kernel. Part of recovery.
 
-Without a reboot in between, the difference is known, and all relevant times are shifted by it: a
-clock change without a kernel affects no wait, floor or window (promises P2, P12, P21). After a
-reboot, only a clock that was set back is noticed: waits keep their length (fault TF14) but start
-again (fault TF01). Ended work keeps its displayed times; ``skipped`` returns how to read them
-(kernel.policy.timing).
+Without a reboot in between, the difference is known, and all relevant times are shifted by it: a clock change without a
+kernel affects no wait, floor or window (promises P2, P12, P21). After a reboot, only a clock that was set back is
+noticed: waits keep their length (fault TF14) but start again (fault TF01). Ended work keeps its displayed times;
+``skipped`` returns how to read them (kernel.policy.timing).
 """
 
 from typing import Final
@@ -118,8 +117,7 @@ def correct_clock(tx: Transaction, machine: HostClock | None = None) -> bool:
 def skipped(tx: Transaction, machine: HostClock | None = None) -> int:
     """Return the ms by which the clock jumped since the previous kernel; negative: it was set back.
 
-    Call this before emitting an event: the newest event is the last known time of the previous
-    kernel.
+    Call this before emitting an event: the newest event is the last known time of the previous kernel.
     """
     by_ms = _set_by(tx, machine)
     if by_ms is not None:

@@ -1,14 +1,11 @@
-"""End an instruction: its attempt, its deliveries, its cost and the message that reports it, in one
-transaction.
+"""End an instruction: its attempt, its deliveries, its cost and the message that reports it, in one transaction.
 
-The attempt of a completed instruction ends in a later transaction, so that the reply is available
-at once. An instruction is closed by its attempt, answered or cancelled by a person, ended at a
-limit, or ended with an ephemeral agent when the kernel stops. Cost that a worker reports after a
-cancellation is still booked.
+The attempt of a completed instruction ends in a later transaction, so that the reply is available at once. An
+instruction is closed by its attempt, answered or cancelled by a person, ended at a limit, or ended with an ephemeral
+agent when the kernel stops. Cost that a worker reports after a cancellation is still booked.
 
-A space below a run's is closed when the run has ended, or when no work in the space and no work of
-its opener is open. The same commit cancels its votes and tasks. If the opener continues with other
-work, it is woken with the last message.
+A space below a run's is closed when the run has ended, or when no work in the space and no work of its opener is open.
+The same commit cancels its votes and tasks. If the opener continues with other work, it is woken with the last message.
 """
 
 from collections.abc import Callable, Mapping
@@ -117,8 +114,7 @@ def reply(
 ) -> Closed:
     """End the instruction as done. ``write_last`` (None: stored already) stores its last entry.
 
-    Its attempt ends when the worker exits (attempts.leave). Raises Refused (stale_attempt;
-    conflict).
+    Its attempt ends when the worker exits (attempts.leave). Raises Refused (stale_attempt; conflict).
     """
     if write_last is not None:
         write_last(tx, instruction, epoch)
@@ -260,10 +256,7 @@ def _conclude(
         error_class=error_class,
     )
     fact = Fact(
-        Draft(kind=end.kind, space=space, sender=name, payload=outcome),
-        hops=row.hops + 1,
-        cause=number,
-        speaker=agent,
+        Draft(kind=end.kind, space=space, sender=name, payload=outcome), hops=row.hops + 1, cause=number, speaker=agent
     )
     recorder = apply_fact(tx, fact)
     tasks.instruction_over(tx, number, conclusion.status)
@@ -319,7 +312,8 @@ def book_late(tx: Transaction, instruction: str, epoch: int, entry: Entry) -> No
     if row is None:
         raise stale(instruction, epoch)
     agent, run = row
-    tx.conn.execute(INSERT_ENTRY, (number, entry.k, epoch, entry.kind, *store_body(tx, _encode(entry)), tx.now_ms))
+    body = store_body(tx, _encode(entry), number)
+    tx.conn.execute(INSERT_ENTRY, (number, entry.k, epoch, entry.kind, *body, tx.now_ms))
     spend(tx, agent=agent, run=run, usage=entry.usage, instruction=number)
     tx.conn.execute(BOOK, {"agent": agent, "exit": None, "now": tx.now_ms, "worked": False, **amounts_of(entry.usage)})
 
@@ -335,7 +329,7 @@ def close_what_is_over(tx: Transaction, instruction: int, space: str, hops: int)
         if not is_over(opener_at_work=at_work, work_open=spaces.work_open(tx.conn, row.space)):
             continue
         close_space(tx, row, "all work in it has ended")
-        if row.instruction != instruction:
+        if row.instruction != instruction and row.opener_key:
             _wake_opener(tx, row, hops)
 
 

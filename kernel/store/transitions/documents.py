@@ -213,6 +213,7 @@ def suggest(
     reason: str = "",
     *,
     since: int | None = None,
+    deletes_most: bool = False,
     author: Author | None = None,
     call_key: str | None = None,
 ) -> SuggestionMade:
@@ -239,6 +240,10 @@ def suggest(
     standing = DocumentState(base, "\n".join(old) if old else None)
     if next_version(name, DocumentChange("write", content, base), standing, lambda _: "") is None:
         raise Refused("bad_request", f"suggestion equals the current text of {name}", "suggest a changed text")
+    added, removed = growth(undoing(old, new := lines_of(content)), new)
+    if removed > added and 2 * removed > len(visible(old)) and not deletes_most:
+        text = f"suggestion deletes {removed} of {len(visible(old))} lines of {name}"
+        raise Refused("bad_request", text, "suggest the complete text, or set deletes_most to true")
     identifier = DOCUMENT.propose(
         tx, space, space, name, content,
         reason=reason, author=who.name, instruction=who.number, detail={"since": base},

@@ -31,8 +31,7 @@ from protocol.names import AgentKey, instruction_id, is_personal, place_of, spli
 def reassign(tx: Transaction, instruction: str, to: str) -> None:
     """Move an instruction that waits for a person to the member ``to``; a model starts at once.
 
-    Raises Refused: not_found; conflict if it waits for no person or was answered;
-    not_a_participant.
+    Raises Refused: not_found; conflict if it waits for no person or was answered; not_a_participant.
     """
     found, see = find(tx.conn, instruction), f"see it: awk show {instruction}"
     if found.state in ENDED:

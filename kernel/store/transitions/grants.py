@@ -41,8 +41,7 @@ class Receiver(NamedTuple):
 def under_grant(
     tx: Transaction, author: Author, scope: Scope, job: Callable[[Transaction], T], *, counts: bool
 ) -> tuple[T, bool]:
-    """Run ``job`` under the author's grant of ``scope``. Return its result, and whether a use was
-    counted.
+    """Run ``job`` under the author's grant of ``scope``. Return its result, and whether a use was counted.
 
     With ``counts``, a job that changes something counts as a use. A repeated call gets its recorded
     answer even if no use is left. Raises Refused: stale_attempt, forbidden, and errors of the job.
@@ -93,8 +92,7 @@ def give(
     author: Author | None = None,
     call_key: str | None = None,
 ) -> GrantChanged:
-    """Grant a scope to ``to`` (a name in ``space``), announced by a message. Agents grant their own
-    scopes.
+    """Grant a scope to ``to`` (a name in ``space``), announced by a message. Agents grant their own scopes.
 
     Raises Refused: stale_attempt, forbidden, not_a_participant, bad_request, quota_reached.
     """
@@ -221,5 +219,5 @@ def _row(
 
 
 def _said(tx: Transaction, who: Speaker, space: str, text: str, name: str, result: GrantChanged) -> GrantChanged:
-    seq = who.say(tx, Draft(kind="document", space=space, sender=who.name, text=text, mentions=(name,))).first_seq
+    seq = who.say(tx, Draft(kind="grant", space=space, sender=who.name, text=text, mentions=(name,))).first_seq
     return who.keep(tx, msgspec.structs.replace(result, message_id=message_id(seq)))

@@ -38,8 +38,8 @@ class PromptSnapshot(msgspec.Struct, frozen=True):
 def save_prompt(tx: Transaction, number: int, frozen: PromptSnapshot) -> None:
     """Store the prompt of instruction ``number`` for all its later attempts."""
     prompt = frozen.prompt
-    part = put(tx, prompt.system.encode()) if prompt.system else None
-    prefix = put(tx, encode_json(msgspec.structs.replace(prompt, system="")), part=part)
+    part = put(tx, prompt.system.encode(), number) if prompt.system else None
+    prefix = put(tx, encode_json(msgspec.structs.replace(prompt, system="")), number, part=part)
     tx.conn.execute(FREEZE, {"id": number, "prefix": prefix, "aside": frozen.aside})
 
 
@@ -76,8 +76,7 @@ def journal(
     beginning: Beginning | None = None,
     metered: bool = False,
 ) -> Pressing | None:
-    """Store an entry and book its usage; repeating it changes nothing. Return why to yield, or
-    None.
+    """Store an entry and book its usage; repeating it changes nothing. Return why to yield, or None.
 
     ``first`` is the number of this attempt's first entry, with which the prompt ``frozen`` is
     stored. ``beginning`` is set if the worker's start is not recorded yet. ``metered``: the entry
@@ -106,7 +105,7 @@ def journal(
     body = _encode(entry)
     if metered:
         use(tx, held(tx.conn, instruction, epoch), text=body)
-    tx.conn.execute(INSERT_ENTRY, (number, entry.k, epoch, entry.kind, *store_body(tx, body), tx.now_ms))
+    tx.conn.execute(INSERT_ENTRY, (number, entry.k, epoch, entry.kind, *store_body(tx, body, number), tx.now_ms))
     if entry.k == first:
         tx.conn.execute(INJECTED, (number,))
         if frozen is not None and number is not None:

@@ -10,19 +10,13 @@ from kernel.store.rows import Sql, delivery_sql, instruction_sql
 from kernel.store.transaction import Transaction
 from protocol.agent import Approval
 from protocol.instruction import LANES, Lane
-from protocol.names import (
-    AttemptId,
-    InstructionId,
-    attempt_id,
-    number_of,
-)
+from protocol.names import AttemptId, InstructionId, attempt_id, number_of
 
 
 class LeaseColumns(AgentInSpace, frozen=True, kw_only=True):
     """Columns of a leased instruction. ``epoch`` is the number of all its leases.
 
-    ``attempts``: charged attempts, including this one, without crashed ones; ``crashes``: crashed
-    ones.
+    ``attempts``: charged attempts, including this one, without crashed ones; ``crashes``: crashed ones.
     """
 
     epoch: int
@@ -131,8 +125,7 @@ _NOTHING: Final = (0, "", "")
 def lease(tx: Transaction, instruction: str, token_hash: bytes, node: str = "") -> Leased | None:
     """Start an attempt on ``node`` ("": the kernel's machine). ``requeue`` may refund its charge.
 
-    Return None if the instruction is not queued, or its agent is running, paused, held or in a
-    backoff.
+    Return None if the instruction is not queued, or its agent is running, paused, held or in a backoff.
     """
     number = number_of(instruction, "i")
     row = rows.one(

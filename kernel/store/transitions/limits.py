@@ -40,8 +40,7 @@ def grant(tx: Transaction, space: str) -> tuple[InstructionId, ...]:
 
 
 def grant_agent(tx: Transaction, agent: str) -> tuple[InstructionId, ...]:
-    """Reset the budget of an agent, as if its window began now. Return the instructions that
-    waited.
+    """Reset the budget of an agent, as if its window began now. Return the instructions that waited.
 
     If the limit of a workflow is also reached, its instructions wait again at their next lease.
     """
@@ -59,8 +58,7 @@ RETURNING space, name, tag, mode, budget_tokens, budget_usd, spent_tokens, spent
 
 
 def limit(tx: Transaction, run: int, by: By) -> bool:
-    """Hold a run at the limit ``by`` until it is continued. Return False if it is held or not
-    running.
+    """Hold a run at the limit ``by`` until it is continued. Return False if it is held or not running.
 
     Live attempts are notified when they store their next entry.
     """

@@ -94,6 +94,9 @@ UPDATE audit SET given = (
   WHERE NOT is_key(g.value ->> '$.key'))
 WHERE owner = ? AND EXISTS (SELECT 1 FROM json_each(CAST(audit.given AS TEXT)) AS g WHERE is_key(g.value ->> '$.key'))
 """
+WIPE_CREATIONS: Final = """
+UPDATE creations SET spec = x'7b7d', state = iif(state = 'planned', 'refused', state) WHERE held(spec)
+"""
 WIPE_REASONS: Final = "UPDATE votes SET reason = '' WHERE held(reason)"
 WIPE_EVENTS: Final = """
 UPDATE events SET data = CAST(json_replace(CAST(data AS TEXT), '$.text', '', '$.stderr', NULL) AS BLOB)
@@ -109,7 +112,7 @@ DELETE FROM blobs WHERE hash IN (SELECT value FROM purged_blobs)
 
 WIPE: Final = (
     WIPE_WORDS, WIPE_ENTRIES, WIPE_EFFECTS, WIPE_COMPLAINTS, WIPE_RESULTS, WIPE_APPROVALS, WIPE_RESOURCES,
-    *WIPE_ROWS, WIPE_PROPOSED, WIPE_AUDIT, WIPE_REASONS, WIPE_EVENTS, WIPE_EVENTS_WHOLE, WIPE_BLOBS,
+    *WIPE_ROWS, WIPE_PROPOSED, WIPE_AUDIT, WIPE_CREATIONS, WIPE_REASONS, WIPE_EVENTS, WIPE_EVENTS_WHOLE, WIPE_BLOBS,
 )  # fmt: skip
 
 LEFT_DOCUMENTS: Final = """

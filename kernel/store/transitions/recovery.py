@@ -5,8 +5,7 @@ repeats it. Call it only when no worker of the previous kernel is left (every ke
 acquired). Starts are logged, so that crash loops are detected. Refused credentials and empty
 accounts are tried again, because a new kernel may have another environment.
 
-An upgrade replaces the program of a running kernel: only instructions whose attempts do not
-continue are requeued.
+An upgrade replaces the program of a running kernel: only instructions whose attempts do not continue are requeued.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -27,6 +26,7 @@ from kernel.store.transaction import Transaction
 from kernel.store.transitions import close as transitions_close
 from kernel.store.transitions.clock_correction import HostClock, correct_clock, skipped
 from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.retention import end_lost_runs
 from kernel.store.transitions.threads import answer
 from protocol.ipc import Entry
 from protocol.names import AgentKey, InstructionId, instruction_id
@@ -210,6 +210,7 @@ def recover(
     fault_point("recover.reclocked")
     looping = in_a_loop(tx)
     fence(tx)
+    end_lost_runs(tx)
     left = _Left(tx, counts=died(tx), in_flight=in_flight)
     left.settle()
     end_left_behind(tx)
@@ -338,6 +339,7 @@ def settle(tx: Transaction, going_on: Collection[InstructionId], term: int) -> t
 
     Commit this before any lease, and before a node receives ``term``, the term of the new program.
     """
+    end_lost_runs(tx)
     tx.conn.execute(SERVES, (term,))
     rows = cast("list[tuple[int, int]]", tx.conn.execute(STILL_LIVE).fetchall())
     left = [(found, epoch) for number, epoch in rows if (found := instruction_id(number)) not in going_on]

@@ -26,11 +26,10 @@ Charge = Literal["attempt", "crash", "none"]
 class Requeue(msgspec.Struct, frozen=True, kw_only=True):
     """How an instruction returns from its attempt to its lane, or starts to wait.
 
-    ``not_before_ms`` is kernel time; 0: now, or for a wait, no known time. ``charge``: how the
-    attempt counts. ``holds``: the agent's other work waits for ``wait_key`` too. ``crash_jitter``
-    is set if the worker crashed, ``trip`` if its provider failed; both may delay the work further.
-    ``seen_shut``: the only reason to wait is that the breaker ``wait_key`` was open; if the breaker
-    has closed since, the instruction is queued.
+    ``not_before_ms`` is kernel time; 0: now, or for a wait, no known time. ``charge``: how the attempt counts.
+    ``holds``: the agent's other work waits for ``wait_key`` too. ``crash_jitter`` is set if the worker crashed,
+    ``trip`` if its provider failed; both may delay the work further. ``seen_shut``: the only reason to wait is that the
+    breaker ``wait_key`` was open; if the breaker has closed since, the instruction is queued.
     """
 
     status: Literal["queued", "yielded", "waiting"]
@@ -86,8 +85,7 @@ SELECT w.paused FROM instructions AS i CROSS JOIN workflows AS w ON w.id = i.run
 
 
 def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> None:
-    """End the attempt and return its instruction to its place in the lane (ordered by lane, then
-    id).
+    """End the attempt and return its instruction to its place in the lane (ordered by lane, then id).
 
     An instruction that has asked others waits for the answers. Raises Refused (stale_attempt).
     """
@@ -159,12 +157,7 @@ def _with_wait(tx: Transaction, number: int, parking: Requeue) -> Requeue:
     if failed is not None and failed.state != "closed":
         until_ms = max(parking.not_before_ms, failed.open_until_ms) if failed.open_until_ms else 0
         parking = msgspec.structs.replace(
-            parking,
-            status="waiting",
-            waits_for=failed.reason,
-            wait_key=failed.key,
-            not_before_ms=until_ms,
-            holds=True,
+            parking, status="waiting", waits_for=failed.reason, wait_key=failed.key, not_before_ms=until_ms, holds=True
         )
     # This also stores the answers that have arrived, as notes.
     still_open = take_answers(tx, number)
@@ -175,11 +168,7 @@ def _with_wait(tx: Transaction, number: int, parking: Requeue) -> Requeue:
     # Work that waits for an approval holds no worker. A delayed retry checks the approval when it starts.
     if parking.status != "waiting" and not parking.not_before_ms and (request := awaited(tx.conn, number)) is not None:
         parking = msgspec.structs.replace(
-            parking,
-            status="waiting",
-            waits_for="approval",
-            wait_key=request.approval,
-            not_before_ms=request.waits_ms,
+            parking, status="waiting", waits_for="approval", wait_key=request.approval, not_before_ms=request.waits_ms
         )
     if parking.status != "waiting":
         row = tx.conn.execute(PAUSED, (number,)).fetchone()

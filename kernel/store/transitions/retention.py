@@ -15,8 +15,11 @@ from kernel.policy.timing import ClockJump
 from kernel.store.holdings import OF_INSTRUCTION
 from kernel.store.mirrors import mark_redo
 from kernel.store.rows import Sql
+from kernel.store.spaces import with_those_below
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.clear import end, erase
+from kernel.store.transitions.runs import stop_workflow
+from kernel.store.workflows import memory_spaces
 
 ROWS: Final = 500
 """Limit of deleted rows per commit; the journal of one instruction is deleted as a whole."""
@@ -63,11 +66,15 @@ HAVING max(state = 'running') = 0 AND max(bound) = 0 AND max(ended_ms) < :before
 def clear_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:
     """Delete the messages of ``spaces`` whose runs are all old. Return the number of ``spaces``."""
     over = [one for one in spaces if tx.conn.execute(OVER, {"space": one, "before": before_ms}).fetchone()]
-    erase(tx, over)
-    for space in over:
+    _clear(tx, over)
+    return len(spaces)
+
+
+def _clear(tx: Transaction, spaces: Sequence[str]) -> None:
+    erase(tx, spaces)
+    for space in with_those_below(tx.conn, spaces):
         mark_redo(tx, space)
         tx.emit("space.cleared", space=space, data={"messages": 0, "instructions": 0})
-    return len(spaces)
 
 
 # The rows of runs remain until the mirror files, which contain their messages, are rewritten.
@@ -211,7 +218,8 @@ SELECT w.space, max(w.ended_ms) FROM workflows AS w INDEXED BY workflows_memory
 WHERE w.workspace = 'memory' AND w.state = 'stopped'
   AND EXISTS (SELECT 1 FROM messages AS m
     WHERE m.run = w.id AND m.kind NOT IN ('approval', 'due', 'done', 'failed') AND m.cleared = 0 AND m.text <> '')
-  AND NOT EXISTS (SELECT 1 FROM workflows AS r WHERE r.space = w.space AND r.state = 'running')
+  AND NOT EXISTS (SELECT 1 FROM workflows AS r WHERE r.space = w.space
+    AND (r.state = 'running' OR (r.id > w.id AND r.workspace <> 'memory')))
 GROUP BY w.space ORDER BY 2 LIMIT 100
 """
 
@@ -219,6 +227,16 @@ GROUP BY w.space ORDER BY 2 LIMIT 100
 def ended(conn: apsw.Connection) -> tuple[tuple[str, int], ...]:
     """Return ended spaces that still have messages, with the time of the end, the oldest first."""
     return tuple(conn.execute(WITH_WORDS))
+
+
+def end_lost_runs(tx: Transaction) -> None:
+    """End the runs of workflows with ``provider: memory``: their texts ended with the kernel that held them."""
+    lost = memory_spaces(tx.conn, "stopped")
+    if spaces := [*lost, *(space for space, _ended_ms in ended(tx.conn))]:
+        _clear(tx, spaces)
+        tx.forget()
+    for space in lost:
+        stop_workflow(tx, space, "failed", 1, "its data was in the memory of a kernel that has ended")
 
 
 def give_back(tx: Transaction) -> None:

@@ -6,6 +6,7 @@ Without an author, the user acts. An agent's call is recorded, so that a repeate
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+import apsw
 import msgspec
 
 from kernel.policy.rule_check import check_rule
@@ -19,7 +20,7 @@ from kernel.store.transitions.append import Speaker, speaker
 from protocol.agent import Scope
 from protocol.errors import Refused
 from protocol.message import SYSTEM
-from protocol.names import InstructionId, is_personal, message_id, place_of, split_space
+from protocol.names import AgentKey, InstructionId, is_personal, message_id, place_of, split_space
 from protocol.rules import RULES_LIMIT, RuleInfo, RuleSpec
 from protocol.text import encode_json, one_line
 
@@ -77,7 +78,7 @@ def define_of_file(tx: Transaction, space: str, specs: Sequence[RuleSpec]) -> No
 def switch_off(tx: Transaction, space: str, name: str) -> RuleInfo:
     """Disable a rule as the user; return it. Raises Refused (not_found, workflow_not_running)."""
     who = _speaker(tx, space, None)
-    found = find_rule(tx, space, name)
+    found = find_rule(tx.conn, space, name)
     return found if not found.enabled else _put(tx, space, who, msgspec.structs.replace(found.rule, enabled=False))
 
 
@@ -94,7 +95,7 @@ def invoke_rule(
     who = _speaker(tx, space, author, ("rule_invoke", name, params), call_key)
     if (before := who.known(Invoked)) is not None:
         return before
-    found = find_rule(tx, space, name)
+    found = find_rule(tx.conn, space, name)
     if not found.enabled:
         raise Refused("conflict", f"rule {name} is switched off", "list the active rules: rule_list")
     check_params(found.rule, params)
@@ -105,9 +106,9 @@ def invoke_rule(
     return who.keep(tx, Invoked(message_id=message_id(said.first_seq), instruction_ids=tuple(said.instructions)))
 
 
-def find_rule(tx: Transaction, space: str, name: str) -> RuleInfo:
+def find_rule(conn: apsw.Connection, space: str, name: str) -> RuleInfo:
     """Return the rule ``name`` of ``space``. Raises Refused (not_found)."""
-    found = rules.find(tx.conn, space, name)
+    found = rules.find(conn, space, name)
     if found is None:
         raise Refused(
             "not_found",
@@ -118,8 +119,9 @@ def find_rule(tx: Transaction, space: str, name: str) -> RuleInfo:
 
 
 def _define(tx: Transaction, space: str, who: Speaker, spec: RuleSpec, scopes: Collection[Scope] | None) -> RuleInfo:
-    members = tuple(name for _, name in TransactionView(tx.conn).roster(space))
-    check_rule(spec, members, scopes)
+    view, named = TransactionView(tx.conn), {name for one in spec.then for name in (one.assign, one.ask) if name}
+    members = {*(name for _, name in view.roster(space)), *(one for one in named if view.member(space, one))}
+    check_rule(spec, members, scopes, personal=is_personal(space))
     if who.held is not None and any(who.name in (one.assign, one.ask) for one in spec.then):
         raise Refused("forbidden", f"agent {who.name} cannot give work to itself", "do the work now or ask a colleague")
     owner = rules.author_of(tx.conn, space, spec.name)
@@ -140,7 +142,7 @@ def _put(tx: Transaction, space: str, who: Speaker, spec: RuleSpec, scopes: tupl
     rules.define(tx, space, spec, who.name, None if who.held is None else who.held.agent, scopes)
     said = who.say(tx, Draft(kind="status", space=space, sender=who.name, text=text, mentions=()))
     rules.set_message(tx, space, spec.name, said.first_seq)
-    return find_rule(tx, space, spec.name)
+    return find_rule(tx.conn, space, spec.name)
 
 
 def _speaker(
@@ -150,8 +152,9 @@ def _speaker(
     words: tuple[object, ...] | None = None,
     call_key: str | None = None,
 ) -> Speaker:
-    if is_personal(space):
-        text = f"space {space} has no rules: it belongs to {split_space(space)[1]} and the user"
-        raise Refused("not_a_participant", text, "define rules in a workspace")
-    channel_of(TransactionView(tx.conn), space)
+    view = TransactionView(tx.conn)
+    if not is_personal(space):
+        channel_of(view, space)
+    elif not view.agent_exists(AgentKey(split_space(space)[1])):
+        raise Refused("unknown_agent", f"agent {split_space(space)[1][:60]!r} not found", "list agents: awk agent list")
     return speaker(tx, space, author, words, call_key)

@@ -3,6 +3,7 @@
 Completion and end are one transaction, so that no message falls between them and nothing in its space stays open.
 """
 
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, cast
 
 import apsw
@@ -17,7 +18,7 @@ from kernel.policy.run_completion import (
     exit_by_verdict,
     run_completion,
 )
-from kernel.rule.draft import Draft, MemberSpec, RunSpec
+from kernel.rule.draft import Draft, MemberSpec, RunSpec, not_done
 from kernel.store import agents, documents, run_outcomes, spaces, voting, workflows
 from kernel.store.circuit_breakers import release_agent
 from kernel.store.feed import event_range
@@ -29,6 +30,7 @@ from kernel.store.transitions import landings, tasks
 from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.close import close_cancelled, close_incomplete
 from kernel.store.transitions.close import close_space as close_below
+from kernel.store.transitions.creations import CHARGE, PlannedStart, confined, end_start
 from kernel.store.transitions.guarding import ask_guard
 from kernel.store.transitions.landings import plan_landing, request_landing
 from kernel.store.transitions.rules import define_of_file
@@ -40,6 +42,7 @@ from protocol.api.runs import MergeRequest
 from protocol.errors import Refused
 from protocol.message import SYSTEM
 from protocol.names import (
+    DEFAULT_TAG,
     AgentKey,
     AttemptId,
     InstructionId,
@@ -53,7 +56,7 @@ from protocol.names import (
 )
 from protocol.rules import RuleSpec
 from protocol.tasks import TaskSpec
-from protocol.workflow import ELECT, Deliver
+from protocol.workflow import ELECT, Deliver, WorkflowDefinition
 
 
 class StartedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,18 +116,19 @@ def start_run(
     *,
     continues: bool = False,
 ) -> StartedRun:
-    """Start the run that the payload of ``draft`` describes. If ``request`` did so before, return
-    that run.
+    """Start the run that the payload of ``draft`` describes. If ``request`` did so before, return that run.
 
-    The run gets a new space, unless ``continues`` is set, or this run and the previous one are
-    bound: then it continues in the previous run's space. Raises Refused (already_running,
-    key_reused, and errors of proposals).
+    The run gets a new space, unless ``continues`` is set, or this run and the previous one are bound: then it continues
+    in the previous run's space. Raises Refused (already_running, key_reused, and errors of proposals).
     """
     if request is not None and (before := started_before(tx.conn, request, tx.now_ms)) is not None:
         return before
     after = event_range(tx.conn).newest
     started = draft.payload
     assert isinstance(started, RunSpec), started
+    if (number := planned_number(request)) is not None:
+        started, charges = confined(tx.conn, number, started)
+        tx.conn.executemany(CHARGE, charges)
     draft, begins = _in_its_space(tx.conn, draft, started, continues=continues)
     appended = _begin(tx, draft)
     for (agent,) in tx.conn.execute(HELD_MEMBERS, (draft.space,)).fetchall():
@@ -155,7 +159,35 @@ def start_run(
     )
     if request is not None:
         record_response(tx, request, _encode(begun), status=201)
+    if number is not None:
+        end_start(tx, number, record.space)
     return begun
+
+
+RULES: Final = "rules"
+"""Principal of the starts that rules plan; the key is the number of the creation."""
+
+
+def planned_number(request: RequestKey | None) -> int | None:
+    """Return the number of the planned start behind ``request``, or None."""
+    return int(request.key) if request is not None and request.principal == RULES else None
+
+
+def refuse_start(tx: Transaction, one: PlannedStart, why: str) -> None:
+    """End a planned start that is not possible, with a note in the space of the rule."""
+    if end_start(tx, one.number, None):
+        append(tx, not_done(one.space, one.rule, why))
+
+
+def open_for_person(tx: Transaction, name: str, members: Sequence[str] = (), *, is_open: bool = True) -> SpaceId:
+    """Open the space ``name`` for agents until a person closes it; return its id. Raises Refused (already_running)."""
+    definition = _encode(WorkflowDefinition(name=name, agents={}))
+    seats = tuple(MemberSpec(name=one, key=AgentKey(one), origin="file") for one in dict.fromkeys(members))
+    spec = RunSpec(
+        name=name, tag=DEFAULT_TAG, mode="start", file="", definition=definition, members=seats, is_open=is_open
+    )
+    draft = Draft(kind="status", space=workflow_space(name), sender=SYSTEM, text="started", payload=spec)
+    return SpaceId(start_run(tx, draft).space)
 
 
 class _OwnerTerms(msgspec.Struct, frozen=True):
@@ -182,7 +214,11 @@ def _begin(tx: Transaction, draft: Draft) -> Appended:
     appended = append(tx, msgspec.structs.replace(draft, payload=waiting))
     documents.begin(tx, draft.space, None)
     kickoff = HeldKickoff(
-        election=ELECTION, text=started.kickoff or "", to=started.kickoff_to, mentions=started.kickoff_mentions
+        election=ELECTION,
+        text=started.kickoff or "",
+        to=started.kickoff_to,
+        mentions=started.kickoff_mentions,
+        sender=started.kickoff_by,
     )
     elect_owner(tx, draft.space, kickoff)
     return appended
@@ -197,6 +233,10 @@ def _in_its_space(conn: apsw.Connection, draft: Draft, started: RunSpec, *, cont
     goes_on = before is not None and (
         before.state == "running" or continues or (started.bound and workflows.bound(conn, before.id))
     )
+    in_memory = before is not None and before.space in workflows.memory_spaces(conn, "")
+    if before is not None and goes_on and before.state != "running" and in_memory != (started.workspace == "memory"):
+        text = f"{draft.space} cannot be continued: this run and its messages do not have the same provider"
+        raise Refused("conflict", text, "start it without --continue, in a new space")
     space = before.space if before is not None and goes_on else run_space(draft.space, workflows.next_run(conn))
     members = tuple(_living_in(member, space) for member in started.members)
     said_there = msgspec.structs.replace(draft, space=space, payload=msgspec.structs.replace(started, members=members))
@@ -240,8 +280,17 @@ WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting
 """
 
 
+CANCEL_STARTS: Final = """
+UPDATE creations SET state = 'refused' WHERE state = 'planned'
+  AND space IN (SELECT ?1 UNION ALL SELECT s.space FROM subspaces AS s WHERE s.base = ?1)
+"""
+
+
 def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reason: str = "") -> StoppedWork:
-    """End the run in ``space`` and all its work. Raises Refused (workflow_not_running)."""
+    """End the run in ``space`` and all its work; if cancelled, also planned starts. Raises Refused
+    (workflow_not_running)."""
+    if status == "cancelled":
+        tx.conn.execute(CANCEL_STARTS, (space,))
     text = f"{place_of(space)} ended: {reason or status}"
     expire_proposals(tx, over=space)  # before call_off cancels all other proposals
     below = spaces.open_below(tx.conn, space)

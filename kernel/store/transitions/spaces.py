@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, cast
 
 from kernel.policy import spaces as policy
-from kernel.policy.spaces import RunSpaces
 from kernel.rule.assignment import channel_of, not_running
 from kernel.rule.draft import Author, Draft
-from kernel.store import spaces, workflows
+from kernel.store import agents, spaces, workflows
 from kernel.store.rules import TransactionView
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import Speaker, speaker
 from kernel.store.transitions.close import close_cancelled, close_space
+from kernel.store.transitions.creations import open_below_run
 from kernel.store.transitions.tasks import give_out
 from protocol.api.workflows import SpaceInfo
 from protocol.errors import Refused
-from protocol.names import SpaceId, base_space, is_below, is_personal, message_id, place_of, split_space
+from protocol.names import SpaceId, base_space, is_personal, message_id, place_of, split_space
 
 
 class SpaceRequest(NamedTuple):
@@ -39,20 +39,10 @@ def open_space(
     who = speaker(tx, space, author, ("space", *wanted), call_key)
     if (before := who.known(SpaceInfo)) is not None:
         return before
-    if is_below(space):
-        text = f"{place_of(space)} is already below a run's space and cannot contain spaces"
-        raise Refused("conflict", text, "open the space from the main space of the run")
-    run = _run(tx, space)
-    there = spaces.open_below(tx.conn, space)
-    known = RunSpaces(
-        colleagues=spaces.members(tx.conn, space),
-        open_names=tuple(row.name for row in there),
-        opened=spaces.opened_in(tx.conn, space, run),
-    )
-    members = policy.members_of_new(who.name, wanted.name, wanted.members, known)
     assert who.held is not None, "an author holds an instruction"
-    opened = spaces.insert(tx, space, wanted.name, run, who.name, who.held.agent, who.held.number)
-    spaces.add_members(tx, opened, space, members)
+    opener = who.name, who.held.agent, who.held.number
+    invited = (who.name, *wanted.members)
+    opened, members = open_below_run(tx, space, wanted.name, _run(tx, space), opener, invited)
     text = f"[SPACE] {who.name} opened {wanted.name}, with {', '.join(members)}"
     return _said(tx, who, opened, wanted.name, text, members)
 
@@ -73,12 +63,13 @@ def change_members(
     who = speaker(tx, space, author, ("members", name, *change), call_key)
     if (before := who.known(SpaceInfo)) is not None:
         return before
-    row = spaces.find_open(tx.conn, base_space(space), name)
+    row = spaces.find_open(tx.conn, base_space(space), name) if name else spaces.own(tx.conn, space)
     if row is None or (who.held is not None and not spaces.is_in(tx.conn, row.space, who.held.agent)):
         raise missing(name)
     there = spaces.members(tx.conn, row.space)
+    colleagues = spaces.members(tx.conn, row.base) if name else [one.key for one in agents.all(tx.conn)]
     caller = None if who.held is None else who.name
-    added, removed = policy.change_of_members(caller, row.opener, there, change, spaces.members(tx.conn, row.base))
+    added, removed = policy.change_of_members(caller, row.opener, there, change, colleagues)
     if not added and not removed:
         return who.keep(tx, SpaceInfo(space=place_of(row.space), name=name, members=there, message_id=None))
     spaces.add_members(tx, row.space, row.base, added)

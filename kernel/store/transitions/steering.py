@@ -287,8 +287,9 @@ UPDATE soul_versions SET agent = :new,
 WHERE agent = :old
 """
 QUESTIONS: Final = """
-UPDATE guard_jobs SET evidence = CAST(replace(CAST(evidence AS TEXT), json_quote(:old), json_quote(:new)) AS BLOB)
-WHERE state = 'open'
+UPDATE guard_jobs SET evidence = CAST(replace(CAST(evidence AS TEXT), json_quote(:old), json_quote(:new)) AS BLOB),
+  call = replace(call, '/' || :here || '/', '/' || :there || '/')
+WHERE state = 'open' OR space = :here
 """
 
 

@@ -7,7 +7,7 @@ import msgspec
 from kernel.policy.rules import planned
 from kernel.policy.tasks import check_plan, claims_against, find_cycle, next_step
 from kernel.rule.draft import Draft, TaskGiven
-from kernel.rule.effects import PlanTask
+from kernel.rule.effects import Make
 from kernel.store import tasks
 from kernel.store.rules import TransactionView
 from kernel.store.tasks import NewTask, TaskChange, TaskRow, make_step, task_id
@@ -15,26 +15,15 @@ from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.message import SYSTEM
 from protocol.names import place_of
+from protocol.rules import RuleTask
 from protocol.tasks import MOST_OPEN, TaskSpec
 from protocol.text import one_line
 
 
-def plan_for_rule(tx: Transaction, asked: PlanTask) -> list[Draft]:
-    """Plan a rule's task. Return the messages that announce it and, if it is ready, assign it.
-
-    If the task cannot be planned, return only a note, so that the rule's trigger is not undone.
-    """
-    link, told = asked.chain, len(tx.events)
-    tx.conn.execute("SAVEPOINT task")
-    try:
-        (row,) = insert_plan(tx, asked.space, (planned(asked.task),), NewTask(asked.creator, asked.hops, vouched=False))
-    except Refused as refused:
-        tx.conn.execute("ROLLBACK TO task")
-        del tx.events[told:]
-        text = f"[RULE:{link.rule}] not done: {one_line(refused.text)}"
-        return [Draft(kind="system", space=asked.space, sender=SYSTEM, text=text, hops=asked.hops)]
-    finally:
-        tx.conn.execute("RELEASE task")
+def plan_for_rule(tx: Transaction, asked: Make, task: RuleTask) -> list[Draft]:
+    """Plan a rule's task. Return the messages that announce it and, if it is ready, assign it. Raises Refused."""
+    link, new = asked.chain, NewTask(asked.creator, asked.hops, vouched=False)
+    (row,) = insert_plan(tx, asked.space, (planned(task),), new)
     step = next_step(row.on_failure, row.needs)
     if step is not None:
         make_step(tx, row, TaskChange(step=step, by=SYSTEM, reason=lost_why(row) if step == "cancel" else ""))

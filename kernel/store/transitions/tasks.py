@@ -1,5 +1,4 @@
-"""Tasks: planned, claimed, done, failed, cancelled and assigned, with all consequences in one
-commit.
+"""Tasks: planned, claimed, done, failed, cancelled and assigned, with all consequences in one commit.
 
 Without an author, the user acts, who may end any task. An agent's call is recorded, so that a
 repeated call returns the same answer. A ready task becomes an instruction for its assignee, with
@@ -85,13 +84,7 @@ def finish(
 
 
 def fail(
-    tx: Transaction,
-    space: str,
-    name: str,
-    reason: str,
-    *,
-    author: Author | None = None,
-    call_key: str | None = None,
+    tx: Transaction, space: str, name: str, reason: str, *, author: Author | None = None, call_key: str | None = None
 ) -> TaskChanged:
     """Mark a task as failed. Raises Refused: not_found, conflict, forbidden."""
     who = task_speaker(tx, space, author, ("task_fail", name, reason), call_key)
@@ -131,9 +124,7 @@ def assign_tasks(tx: Transaction, space: str, takers: Mapping[str, str], vote: s
 
 
 def attempt_over(tx: Transaction, instruction: int) -> None:
-    """Release the tasks of an attempt that ended without a reply. The next attempt may claim them
-    again.
-    """
+    """Release the tasks of an attempt that ended without a reply. The next attempt may claim them again."""
     for row in tasks.of_instruction(tx.conn, instruction):
         if row.state != "claimed":
             continue

@@ -1,10 +1,9 @@
 """Threads of work: continued by a new instruction, compacted, and extended with answers of agents.
 
-Each change is part of another commit. An answer is a note in the asker's conversation, stored once,
-when neither instruction has a live attempt: when the asked one ends or the asker is requeued. A
-continued thread is copied with the same entry numbers, so that the keys of its calls do not change;
-its cost remains with the old instruction. The user's new message becomes a note at its end. The new
-instruction inherits the trust of the old one.
+Each change is part of another commit. An answer is a note in the asker's conversation, stored once, when neither
+instruction has a live attempt: when the asked one ends or the asker is requeued. A continued thread is copied with the
+same entry numbers, so that the keys of its calls do not change; its cost remains with the old instruction. The user's
+new message becomes a note at its end. The new instruction inherits the trust of the old one.
 """
 
 from typing import Final, NamedTuple, cast
@@ -73,7 +72,7 @@ def add_note(tx: Transaction, number: int, k: int, text: str) -> None:
     """Store a note as entry ``k``. The caller increments the number of entries."""
     cut = text if len(text) <= NOTE_CHARACTERS else f"{text[:NOTE_CHARACTERS]}\n[cut here]"
     note = Entry(k=k, kind="note", text=cut)
-    tx.conn.execute(NOTE, (number, k, *store_body(tx, _encode(note)), tx.now_ms))
+    tx.conn.execute(NOTE, (number, k, *store_body(tx, _encode(note), number), tx.now_ms))
 
 
 ASK_AGENT: Final = "ask_agent"

@@ -251,6 +251,7 @@ class HeldKickoff(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     to: tuple[str, ...] = ()
     mentions: tuple[str, ...] | None = None
+    sender: str = SYSTEM
 
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -317,7 +318,7 @@ def _settle(tx: Transaction, space: str, name: str, *, quietly: bool = False) ->
             draft = Draft(
                 kind="kickoff",
                 space=space,
-                sender=SYSTEM,
+                sender=held_back.sender,
                 text=held_back.text,
                 to=held_back.to,
                 mentions=held_back.mentions,
@@ -357,7 +358,6 @@ ONE: Final = """
 SELECT owner, detail ->> '$.kind', subject, content, detail ->> '$.trust', space FROM decisions
 WHERE kind = 'memory' AND number = ? AND state = 'open' AND vote IS NULL
 """
-TAKE: Final = "UPDATE decisions SET vote = ? WHERE kind = 'memory' AND number = ?"
 
 
 def tray_at_stake(tx: Transaction, space: str, name: str) -> str:
@@ -385,7 +385,7 @@ def decide_tray_by_vote(tx: Transaction, space: str, name: str, winner: str | No
     else:
         agent, kind = AgentKey(str(row[0])), str(row[1])
         if winner == YES:
-            tx.write(TAKE, (vote, number_of(name, MEMORY.letter)))
+            MEMORY.take(tx, name, vote)
             tx.emit("memory.proposed", agent=agent, data={"kind": kind, "state": "open"})
         else:
             decide_in_tray(tx, agent, name, approved=False, by=f"vote {vote}")

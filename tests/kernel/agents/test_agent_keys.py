@@ -6,7 +6,6 @@ import pytest
 
 from kernel.agents.catalog import Catalog, agent_from_request
 from kernel.agents.schedule import Cron, Every, ScheduleRejected, parse_wakeup
-from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.load import load_workflow
 from protocol.agent import Action, AgentDefinition, Prompt, Rule, Schedule, Thinking
 from protocol.api.agents import AgentRequest
@@ -14,20 +13,17 @@ from protocol.api.document import FileError
 from protocol.limits import PlaceNeeds
 from protocol.project import ProjectDefinition
 from tests.kernel.agents.test_catalog import project
+from tests.kernel.refusals import faults
 
-AGENT = "backend: mock\nmock: [{text: hi}]\n"
+MOCK = "backend: mock\nmock: [{text: x}]\n"
 
 
 def catalog(root: Path, schedule: str) -> Catalog:
-    (root / ".agents").mkdir()
-    (root / ".agents/alice.yaml").write_text(f"{AGENT}schedule: {schedule}\n")
-    return Catalog(root)
+    return project(root, alice=f"{MOCK}schedule: {schedule}\n")
 
 
 def errors(root: Path, schedule: str) -> tuple[FileError, ...]:
-    with pytest.raises(BadDefinition) as caught:
-        catalog(root, schedule).agent("alice")
-    return caught.value.errors
+    return faults(catalog(root, schedule).agent, "alice")
 
 
 def test_a_schedule_is_part_of_the_definition(tmp_path: Path) -> None:
@@ -117,14 +113,9 @@ def test_a_workflows_schedule_is_checked_where_it_stands(
 ) -> None:
     files = catalog(tmp_path, "{wakeup: 5m}")
     (tmp_path / "review.yaml").write_text(WORKFLOW.replace("{schedule}", schedule))
-    with pytest.raises(BadDefinition) as caught:
-        load_workflow(files, "./review.yaml")
-    [error] = caught.value.errors
+    [error] = faults(load_workflow, files, "./review.yaml")
     assert (error.path, error.line, error.where) == ("review.yaml", 4, where)
     assert message in error.message
-
-
-MOCK = "backend: mock\nmock: [{text: x}]\n"
 
 
 def test_it_is_read_with_its_units(tmp_path: Path) -> None:
@@ -148,9 +139,8 @@ def test_it_is_read_with_its_units(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_in_it_is_told_at_its_place(tmp_path: Path, needs: str, where: str, message: str) -> None:
-    with pytest.raises(BadDefinition) as caught:
-        project(tmp_path, alice=f"{MOCK}needs: {needs}\n").agent("alice")
-    assert [(error.where, message in error.message) for error in caught.value.errors] == [(where, True)]
+    found = faults(project(tmp_path, alice=f"{MOCK}needs: {needs}\n").agent, "alice")
+    assert [(error.where, message in error.message) for error in found] == [(where, True)]
 
 
 PROMPT = "prompt: {system: x}\n"
@@ -196,11 +186,8 @@ def test_thinking_is_counted_in_tokens(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_taken_is_refused_at_its_place(tmp_path: Path, text: str, where: str, message: str) -> None:
-    with pytest.raises(BadDefinition) as caught:
-        project(tmp_path, alice=text).agent("alice")
-    assert [(error.where, message in error.message, error.line is not None) for error in caught.value.errors] == [
-        (where, True, True)
-    ]
+    found = faults(project(tmp_path, alice=text).agent, "alice")
+    assert [(error.where, message in error.message, error.line is not None) for error in found] == [(where, True, True)]
 
 
 def made(request: AgentRequest) -> AgentDefinition:
@@ -226,6 +213,4 @@ def test_a_request_becomes_a_definition() -> None:
     ],
 )
 def test_what_the_file_may_not_say_a_request_may_not_either(request_: AgentRequest, where: str) -> None:
-    with pytest.raises(BadDefinition) as caught:
-        made(request_)
-    assert [error.where for error in caught.value.errors] == [where]
+    assert [error.where for error in faults(made, request_)] == [where]

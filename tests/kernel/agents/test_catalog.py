@@ -14,6 +14,8 @@ from protocol.api.document import FileError
 from protocol.errors import Refused
 from protocol.limits import AgentBudget, InstructionBudget
 from protocol.project import ProjectDefinition
+from tests.kernel.inspect.files import write
+from tests.kernel.refusals import faults, refused
 
 FULL = """\
 name: alice
@@ -40,12 +42,10 @@ def project(root: Path, **files: str) -> Catalog:
 
 
 def errors(catalog: Catalog, name: str = "alice") -> tuple[FileError, ...]:
-    with pytest.raises(BadDefinition) as caught:
-        catalog.agent(name)
-    return caught.value.errors
+    return faults(catalog.agent, name)
 
 
-def test_an_agent_file_becomes_a_definition(tmp_path: Path) -> None:
+def test_an_agent_file_becomes_a_definition_that_survives_storage(tmp_path: Path) -> None:
     loaded = project(tmp_path, alice=FULL).agent("alice")
     assert loaded.path == ".agents/alice.yaml"
     definition = loaded.definition
@@ -53,6 +53,7 @@ def test_an_agent_file_becomes_a_definition(tmp_path: Path) -> None:
     assert definition.soul == {"role": "reviewer", "expertise": ["types", "tests"]}
     assert (definition.timeouts.idle, definition.timeouts.startup, definition.retry.backoff) == (300.0, 120.0, 0.5)
     assert definition.mock == (Rule(do=(Action(text="hi"),)),)
+    assert msgspec.json.decode(msgspec.json.encode(definition), type=AgentDefinition) == definition
 
 
 @pytest.mark.promise("CF12")
@@ -76,11 +77,6 @@ def test_contexts_outside_the_folder_of_agents_are_known_also_of_agents_whose_fi
     assert made.outside_contexts() == ("ctx", "x/y")
 
 
-def test_a_definition_survives_storage(tmp_path: Path) -> None:
-    definition = project(tmp_path, alice=FULL).agent("alice").definition
-    assert msgspec.json.decode(msgspec.json.encode(definition), type=AgentDefinition) == definition
-
-
 def test_the_mock_backend_needs_neither_model_nor_prompt(tmp_path: Path) -> None:
     text = """\
 backend: mock
@@ -95,7 +91,7 @@ mock:
       - exit: SIGKILL
       - exit: 3
       - exit: {signal: TERM, times: 1}
-      - usage: {input_tokens: 1000, output_tokens: 200}
+      - usage: {input_tokens: 1000, output_tokens: 200, cost_usd: 0.25}
       - text: "done: ${{ message.text }}"
 """
     [rule] = project(tmp_path, alice=text).agent("alice").definition.mock
@@ -108,7 +104,7 @@ mock:
         Action(exit=MockExit(signal="KILL")),
         Action(exit=MockExit(code=3)),
         Action(exit=MockExit(signal="TERM", times=1)),
-        Action(usage=MockUsage(input_tokens=1000, output_tokens=200)),
+        Action(usage=MockUsage(input_tokens=1000, output_tokens=200, cost_usd=0.25)),
         Action(text="done: ${{ message.text }}"),
     )
 
@@ -126,12 +122,6 @@ def test_a_budget_is_read_with_its_window_and_what_each_instruction_may_cost(tmp
         window=43_200.0,
         instruction=InstructionBudget(tokens=100, wall_time=90.0),
     )
-
-
-def test_a_script_may_say_what_a_step_costs(tmp_path: Path) -> None:
-    text = MOCK + "  - usage: {input_tokens: 5, cost_usd: 0.25}"
-    [rule] = project(tmp_path, alice=text).agent("alice").definition.mock
-    assert rule.do == (Action(usage=MockUsage(input_tokens=5, cost_usd=0.25)),)
 
 
 MOCK = "backend: mock\nmock:\n"
@@ -234,39 +224,21 @@ def test_a_wrong_agent_file_says_what_to_do(text: str, where: str, message: str,
 )  # fmt: skip
 def test_a_name_outside_the_grammar_is_nobody(name: str, tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(MINIMAL)
-    with pytest.raises(Refused) as caught:
-        project(tmp_path, alice=MINIMAL).agent(name)
-    assert caught.value.code == "unknown_agent"
+    assert refused(project(tmp_path, alice=MINIMAL).agent, name).code == "unknown_agent"
 
 
 @pytest.mark.promise("CF10")
 def test_an_unknown_agent_lists_those_there_are(tmp_path: Path) -> None:
     catalog = project(tmp_path, alice=MINIMAL, bob=MINIMAL)
-    with pytest.raises(Refused) as caught:
-        catalog.agent("carol")
-    assert caught.value.hint == "available agents: alice, bob (defined in .agents/<name>.yaml)"
-    with pytest.raises(Refused) as caught:
-        catalog.agent("alcie")
-    assert "did you mean alice?" in (caught.value.hint or "")
+    error = refused(catalog.agent, "carol")
+    assert error.hint == "available agents: alice, bob (defined in .agents/<name>.yaml)"
+    assert "did you mean alice?" in (refused(catalog.agent, "alcie").hint or "")
 
 
 def test_a_file_with_the_other_suffix_is_pointed_out(tmp_path: Path) -> None:
     catalog = project(tmp_path)
     (tmp_path / ".agents" / "alice.yml").write_text(MINIMAL)
-    with pytest.raises(Refused) as caught:
-        catalog.agent("alice")
-    assert caught.value.hint == "rename .agents/alice.yml to alice.yaml"
-
-
-@pytest.mark.promise("CF18")
-def test_a_definition_is_read_anew_each_time(tmp_path: Path) -> None:
-    catalog = project(tmp_path, alice=MINIMAL)
-    assert catalog.agent("alice").definition.max_steps == 100
-    project(tmp_path, alice=MINIMAL + "max_steps: 5\n")
-    assert catalog.agent("alice").definition.max_steps == 5
-    (tmp_path / ".agents" / "alice.yaml").unlink()
-    with pytest.raises(Refused, match="agent 'alice' not found"):
-        catalog.agent("alice")
+    assert refused(catalog.agent, "alice").hint == "rename .agents/alice.yml to alice.yaml"
 
 
 def test_a_survey_has_the_sound_ones_and_what_is_wrong_with_the_others(tmp_path: Path) -> None:
@@ -284,8 +256,7 @@ def test_a_project_without_agents_is_empty(tmp_path: Path) -> None:
 
 @pytest.mark.promise("CF11", "CF18")
 def test_a_system_prompt_comes_from_its_file_at_each_reading(tmp_path: Path) -> None:
-    (tmp_path / "prompts").mkdir()
-    (tmp_path / "prompts" / "a.md").write_text("You are A.")
+    write(tmp_path, {"prompts/a.md": "You are A."})
     catalog = project(tmp_path, alice="model: openai/x\nprompt: {system_file: prompts/a.md}\n")
     definition = catalog.agent("alice").definition
     assert catalog.system_text(definition) == "You are A."
@@ -321,21 +292,13 @@ def test_how_long_the_project_keeps_journals(text: str, days: float, tmp_path: P
     assert Catalog(tmp_path).project().retention == days * 24 * 3600
 
 
-def test_no_project_keeps_nothing(tmp_path: Path) -> None:
-    (tmp_path / "moniro.yaml").write_text("retention: 1s")
-    with pytest.raises(BadDefinition, match="retention"):
-        Catalog(tmp_path).project()
-
-
 @pytest.mark.promise("CF10")
 def test_the_mistakes_of_a_project_file_come_all_at_once(tmp_path: Path) -> None:
     (tmp_path / "moniro.yaml").write_text(
         "starvation: soon\nlimts: {}\nlimits: {per_provider: {opnai: 2}}\nproviders: {mine: {base_url: x}}\n"
         "workspace: {base: ../out}\nworkflows: {dm: x.yaml}\nagents: {helper: {backend: mock, mock: [{txt: hi}]}}\n"
     )
-    with pytest.raises(BadDefinition) as caught:
-        Catalog(tmp_path).project()
-    told = {(error.line, error.where.partition(".")[0]) for error in caught.value.errors}
+    told = {(error.line, error.where.partition(".")[0]) for error in faults(Catalog(tmp_path).project)}
     keys = ("starvation", "limts", "limits", "providers", "workspace", "workflows")
     assert told == {(line, key) for line, key in enumerate(keys, 1)}
 
@@ -346,6 +309,7 @@ def test_the_mistakes_of_a_project_file_come_all_at_once(tmp_path: Path) -> None
     [
         ("agents: alice", "agents", "must be a map of names, or a list"),
         ("starvation: soon", "starvation", "needs a duration"),
+        ("retention: 1s", "retention", "must be at least"),
         ("limits: {workers: 0}", "limits.workers", "must be at least 1"),
         ("limits: {per_provider: 0}", "limits.per_provider", "must be at least 1"),
         ("limits: {per_provider: {opnai: 2}}", "limits.per_provider.opnai", "unknown provider 'opnai'"),
@@ -359,9 +323,7 @@ def test_the_mistakes_of_a_project_file_come_all_at_once(tmp_path: Path) -> None
 )
 def test_a_wrong_project_file_is_located(text: str, where: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "moniro.yaml").write_text(text)
-    with pytest.raises(BadDefinition) as caught:
-        Catalog(tmp_path).project()
-    [error] = caught.value.errors
+    [error] = faults(Catalog(tmp_path).project)
     assert (error.path, error.where) == ("moniro.yaml", where)
     assert message in error.message
 
@@ -431,12 +393,19 @@ def test_what_is_kept_of_a_file_never_outlives_an_edit_of_it_or_of_the_project(t
     (tmp_path / "moniro.yaml").write_text("providers: {many: {base_url: 'http://x'}}")
     with pytest.raises(BadDefinition, match="mine"):
         catalog.agent("alice")
+    (tmp_path / ".agents" / "alice.yaml").unlink()
+    with pytest.raises(Refused, match="agent 'alice' not found"):
+        catalog.agent("alice")
 
 
 @pytest.mark.promise("CF18")
-def test_a_file_that_is_certainly_the_same_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("entry", ["{}", "agents: [./.agents/alice.yaml]"])
+def test_a_file_that_is_certainly_the_same_is_not_read_again(
+    entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(files, "SETTLED_SECONDS", 0.0)
     root = project(tmp_path, alice=MINIMAL).root
+    (root / "moniro.yaml").write_text(entry)
     catalog = Catalog(root)
     kept = catalog.agent("alice")
     with monkeypatch.context() as patched:
@@ -504,9 +473,7 @@ DECLARED = "agents:\n  helper: {backend: mock, mock: [{text: hi}]}\n  bob: lib/r
 def test_the_project_file_defines_agents_beside_the_folder(file: str, tmp_path: Path) -> None:
     """contracts 1: inline and by path, in a map or a list; what lies in .agents/ is found all the same."""
     catalog = project(tmp_path, alice=MINIMAL)
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib/robert.yaml").write_text(MINIMAL)
-    (tmp_path / file).write_text(DECLARED)
+    write(tmp_path, {"lib/robert.yaml": MINIMAL, file: DECLARED})
     assert catalog.names() == ("alice", "bob", "helper")
     paths = {one.definition.name: one.path for one in catalog.survey().loaded}
     assert paths == {"alice": ".agents/alice.yaml", "bob": "lib/robert.yaml", "helper": file}
@@ -551,8 +518,7 @@ def test_agents_of_the_user_are_there_only_where_a_home_is_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, root = tmp_path / "home", tmp_path / "project"
-    (home / ".agents").mkdir(parents=True)
-    (home / ".agents/carol.yaml").write_text("backend: mock\nmock: [{ text: hi }]\n")
+    write(home, {".agents/carol.yaml": MOCK + "  - {text: hi}"})
     root.mkdir()
     monkeypatch.setenv("HOME", str(home))
     assert Catalog(root).names() == ()

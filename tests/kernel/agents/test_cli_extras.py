@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernel.agents.backends import check_trusted_files, command_of
-from kernel.agents.cli_extras import MAX_HOOKS_BYTES, counts_tokens, extras_of
+from kernel.agents.cli_extras import MAX_HOOKS_BYTES, Extras, counts_tokens, extras_of
 from kernel.agents.prices import has_price
 from kernel.agents.providers import CauseError, calls_models, check_login, login_demand, resolve
 from kernel.agents.resources import NOTHING, resources_of
@@ -24,6 +24,7 @@ from protocol.project import ProjectDefinition
 from tests.e2e.engines import fingerprint
 from tests.kernel.agents.test_catalog import project
 from tests.kernel.inspect.files import write
+from tests.kernel.refusals import faults, raised
 from tests.worker.backends.test_contract import PROGRAMS
 from tests.worker.fake_kernel import make_start
 
@@ -81,9 +82,7 @@ TEXTS = {"claude": CLAUDE, "codex": CODEX, "opencode": OPENCODE}
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A home with all that its owner has given these programs."""
-    for name, text in FILES.items():
-        (tmp_path / "home" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "home" / name).write_text(text)
+    write(tmp_path / "home", FILES)
     (tmp_path / "private").mkdir(mode=0o700)
     return tmp_path / "home"
 
@@ -92,7 +91,7 @@ def agent(tmp_path: Path, text: str) -> AgentDefinition:
     return project(tmp_path, alice=text).agent("alice").definition
 
 
-def found(tmp_path: Path, text: str, environ: Mapping[str, str] | None = None) -> object:
+def found(tmp_path: Path, text: str, environ: Mapping[str, str] | None = None) -> Extras:
     definition = agent(tmp_path, text)
     return extras_of(definition, environ or {"HOME": str(tmp_path / "home")}, str(tmp_path / "private"))
 
@@ -108,9 +107,7 @@ def found(tmp_path: Path, text: str, environ: Mapping[str, str] | None = None) -
 )
 def test_each_thing_is_a_demand_of_its_own(tmp_path: Path, backend: str, skills: str, servers: str) -> None:
     catalog = project(
-        tmp_path,
-        alice=TEXTS[backend] + "cli: {skills: [deploy], mcp_servers: [box, far]}\n",
-        bob=TEXTS[backend],
+        tmp_path, alice=TEXTS[backend] + "cli: {skills: [deploy], mcp_servers: [box, far]}\n", bob=TEXTS[backend]
     )
     (unit,) = agent_units(catalog.agent("alice").definition, catalog.project(), NOTHING)
     said = [demand for demand in unit.demands if " your " in demand]
@@ -157,9 +154,8 @@ def test_hooks_are_demanded_as_what_they_are(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_let_in_is_refused_with_the_reason(tmp_path: Path, text: str, where: str, message: str) -> None:
-    with pytest.raises(BadDefinition) as caught:
-        project(tmp_path, alice=text).agent("alice")
-    assert [error.where for error in caught.value.errors if message in error.message] == [where]
+    found = faults(project(tmp_path, alice=text).agent, "alice")
+    assert [error.where for error in found if message in error.message] == [where]
 
 
 def test_read_only_may_name_tools_of_a_server_that_is_let_in(tmp_path: Path) -> None:
@@ -172,16 +168,9 @@ def test_read_only_may_name_tools_of_a_server_that_is_let_in(tmp_path: Path) -> 
 @pytest.mark.parametrize("backend", TEXTS)
 def test_what_is_named_is_let_in_and_nothing_else(home: Path, tmp_path: Path, backend: str) -> None:
     before = fingerprint(home)
-    made = extras_of(
-        agent(tmp_path, TEXTS[backend] + "cli: {skills: [deploy], mcp_servers: [box, far]}\n"),
-        {"HOME": str(home)},
-        str(tmp_path / "private"),
-    )
+    made = found(tmp_path, TEXTS[backend] + "cli: {skills: [deploy], mcp_servers: [box, far]}\n")
     said = {name: (one.command, one.args, one.env, one.url, one.headers) for name, one in made.servers.items()}
-    assert said == {
-        "box": (BOX.command, BOX.args, BOX.env, None, {}),
-        "far": (None, (), {}, FAR.url, FAR.headers),
-    }
+    assert said == {"box": (BOX.command, BOX.args, BOX.env, None, {}), "far": (None, (), {}, FAR.url, FAR.headers)}
     (skill,) = made.skills
     copy = tmp_path / "private" / OWN_SKILLS / "deploy"
     assert (skill.name, skill.description, skill.folder) == ("deploy", "how we do it", str(copy))
@@ -192,7 +181,7 @@ def test_what_is_named_is_let_in_and_nothing_else(home: Path, tmp_path: Path, ba
 
 
 def test_hooks_are_let_in_without_other_settings(home: Path, tmp_path: Path) -> None:
-    made = extras_of(agent(tmp_path, CLAUDE + "cli: {hooks: true}\n"), {"HOME": str(home)}, str(tmp_path / "private"))
+    made = found(tmp_path, CLAUDE + "cli: {hooks: true}\n")
     assert (json.loads(bytes(made.hooks)), made.servers, made.skills) == (HOOKS, {}, ())
 
 
@@ -359,14 +348,12 @@ def test_settings_behind_a_link_are_refused(root: Path, name: str) -> None:
     place.symlink_to(root / "agent")
     with pytest.raises(BadDefinition, match="link"):
         resources_of(alice, ProjectDefinition(), root)
-    with pytest.raises(CauseError) as caught:
-        check_trusted_files(alice, make_start(command=("claude-agent-acp",), cwd=str(root)))
-    assert caught.value.cause == "untrusted"
+    start = make_start(command=("claude-agent-acp",), cwd=str(root))
+    assert raised(CauseError, check_trusted_files, alice, start).cause == "untrusted"
 
 
 def test_settings_of_other_programs_and_backends_demand_nothing(root: Path) -> None:
-    (root / ".claude").mkdir()
-    (root / ".claude/settings.json").write_text("{}")
+    write(root, {".claude/settings.json": "{}"})
     for alice in (
         AgentDefinition(name="alice", backend="acp", command=("gemini",)),
         AgentDefinition(name="alice", backend="exec", command=("./agent",)),
@@ -408,15 +395,13 @@ def test_a_limit_of_a_run_that_no_program_keeps_to_is_refused(root: Path) -> Non
 
 
 def test_a_missing_program_of_an_own_server_is_seen_before_it_runs(root: Path) -> None:
-    write(
-        root,
-        {
-            ".mcp.json": '{"mcpServers": {"far": {"command": "./gone"}, "near": {"command": "./agent"}}}',
-            ".agents/alice.yaml": "model: mock/x\nmock: [{text: hi}]\nprompt: {system: x}\n"
-            "mcp_servers: {own: {command: no-such-program}, shell: {command: sh}, far: {type: project}, near: "
-            "{type: project}, web: {url: 'http://localhost:1'}}\n",
-        },
-    )
+    files = {
+        ".mcp.json": '{"mcpServers": {"far": {"command": "./gone"}, "near": {"command": "./agent"}}}',
+        ".agents/alice.yaml": "model: mock/x\nmock: [{text: hi}]\nprompt: {system: x}\n"
+        "mcp_servers: {own: {command: no-such-program}, shell: {command: sh}, far: {type: project}, near: "
+        "{type: project}, web: {url: 'http://localhost:1'}}\n",
+    }
+    write(root, files)
     (checked,) = validate(root, root, (".agents/alice.yaml",), {"PATH": "/usr/bin:/bin"}).files
     assert sorted((one.where, one.message.split(":")[0][:40]) for one in checked.warnings) == [
         ("mcp_servers.far.command", f"program './gone' not found in {root}"[:40]),

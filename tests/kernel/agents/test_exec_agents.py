@@ -10,9 +10,10 @@ from kernel.agents.prices import has_price
 from kernel.agents.providers import CauseError, resolve
 from kernel.agents.resources import ABSENT, AgentResources, resources_of
 from kernel.agents.trust import demands
-from kernel.source.diagnostics import BadDefinition
+from kernel.inspect.validate import validate
 from protocol.project import ProjectDefinition
 from tests.kernel.inspect.files import write
+from tests.kernel.refusals import faults
 from tests.worker.fake_kernel import make_start
 
 
@@ -48,9 +49,7 @@ def test_a_model_that_it_names_is_resolved_for_it(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_go_together_is_a_mistake_of_the_file(tmp_path: Path, text: str, where: str) -> None:
-    with pytest.raises(BadDefinition) as caught:
-        catalog(tmp_path, text).agent("alice")
-    assert [error.where for error in caught.value.errors] == [where]
+    assert [error.where for error in faults(catalog(tmp_path, text).agent, "alice")] == [where]
 
 
 @pytest.mark.promise("P19")
@@ -104,13 +103,9 @@ def test_a_server_that_changed_since_is_not_left_to_a_cli(tmp_path: Path) -> Non
 
 
 def test_a_workflow_may_have_its_program_played_by_a_script(tmp_path: Path) -> None:
-    from kernel.inspect.validate import validate
-
-    write(
-        tmp_path,
-        {
-            ".agents/alice.yaml": "backend: exec\ncommand: [mine]\n",
-            ".workflows/test.yaml": "agents: { alice: { ref: alice, backend: mock, mock: [{ text: hi }] } }\n",
-        },
-    )
+    files = {
+        ".agents/alice.yaml": "backend: exec\ncommand: [mine]\n",
+        ".workflows/test.yaml": "agents: { alice: { ref: alice, backend: mock, mock: [{ text: hi }] } }\n",
+    }
+    write(tmp_path, files)
     assert [file.ok for file in validate(tmp_path, tmp_path, ()).files] == [True, True]

@@ -7,13 +7,13 @@ import pytest
 from kernel.agents.providers import CauseError, ModelRejected, login_path, resolve
 from kernel.agents.resources import NOTHING
 from kernel.agents.trust import agent_units
-from kernel.source.diagnostics import BadDefinition
-from kernel.workflows.members import effective
+from kernel.policy.creation import effective
 from protocol.agent import Endpoint
 from protocol.backends import BACKENDS
 from protocol.project import ProjectDefinition, ProviderEntry
 from protocol.workflow import Ref
 from tests.kernel.agents.test_catalog import project
+from tests.kernel.refusals import faults, raised
 
 PROMPT = "prompt: {system: x}\nlogin: true\n"
 CLAUDE = "backend: claude\nmodel: anthropic/claude-opus-5-5\n" + PROMPT
@@ -56,9 +56,7 @@ def test_a_login_is_a_demand_of_its_own(tmp_path: Path, backend: str) -> None:
     ],
 )
 def test_a_login_that_cannot_be_had_is_refused_at_its_place(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(BadDefinition) as caught:
-        project(tmp_path, alice=text).agent("alice")
-    found = [(error.where, error.message) for error in caught.value.errors]
+    found = [(error.where, error.message) for error in faults(project(tmp_path, alice=text).agent, "alice")]
     assert ("login", message) in found
 
 
@@ -79,10 +77,9 @@ def test_a_login_that_is_not_there_is_missing_credentials(tmp_path: Path, backen
     alice = project(tmp_path, alice=TEXTS[backend]).agent("alice").definition
     home = tmp_path / "home"
     environ = {"HOME": str(home), "ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
-    with pytest.raises(CauseError) as caught:
-        resolve(alice, ProjectDefinition(), environ)
-    assert caught.value.cause == "auth"
-    assert str(home / FILES[backend]) in caught.value.text and "log in with" in caught.value.text
+    error = raised(CauseError, resolve, alice, ProjectDefinition(), environ)
+    assert error.cause == "auth"
+    assert str(home / FILES[backend]) in error.text and "log in with" in error.text
     (home / FILES[backend]).parent.mkdir(parents=True)
     (home / FILES[backend]).write_text("{}")
     provider = resolve(alice, ProjectDefinition(), environ).provider

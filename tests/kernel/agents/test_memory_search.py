@@ -12,6 +12,7 @@ from kernel.agents.personal_context import PersonalContexts
 from kernel.source import safe_paths
 from protocol.agent import Memory
 from tests.kernel.agents.test_catalog import MINIMAL
+from tests.kernel.inspect import files
 
 HOUR = 3_600_000
 
@@ -20,15 +21,13 @@ class House:
     """A project with alice, whose memory is written as files."""
 
     def __init__(self, root: Path) -> None:
-        (root / ".agents").mkdir()
-        (root / ".agents/alice.yaml").write_text(MINIMAL)
+        files.write(root, {".agents/alice.yaml": MINIMAL})
         self.folder = root / ".agents/alice"
         self.now_ms = 100 * 24 * HOUR
         self.memories = Memories(PersonalContexts(Catalog(root), root / "state"), lambda: self.now_ms)
 
     def write(self, path: str, text: str) -> None:
-        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (self.folder / path).write_text(text)
+        files.write(self.folder, {path: text})
 
     def known(self, text: str, here: str = "review:main", **settings: tuple[str, ...]) -> Known:
         place = self.memories.place("alice", None)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from kernel.agents.engines import ENGINES, RAY_RELAY, command_line, engine_environment, engine_of, node_faults
 from kernel.agents.project import ProjectFileContent, parse_project
 from kernel.agents.sections import address_of, node_units
-from kernel.source.diagnostics import BadDefinition
 from protocol.project import NodeSettings, ProjectDefinition
+from tests.kernel.refusals import faults
 
 FAR = ("node", "--project-id", "p1")
 SOUND: dict[str, tuple[dict[str, object], list[str]]] = {
@@ -94,16 +94,13 @@ def test_the_command_lines_of_the_engines(given: dict[str, object], expected: st
     ],
 )
 def test_a_mistake_is_told_where_it_stands(text: str, where: str) -> None:
-    with pytest.raises(BadDefinition) as caught:
-        parsed(text)
-    assert [error.where for error in caught.value.errors] == [where]
+    assert [error.where for error in faults(parsed, text)] == [where]
 
 
 @given(
     via=st.sampled_from(sorted(ENGINES)),
     words=st.fixed_dictionaries(
-        {},
-        optional={key: st.text(max_size=8) for key in ("host", "image", "container", "pod", "namespace", "address")},
+        {}, optional={key: st.text(max_size=8) for key in ("host", "image", "container", "pod", "namespace", "address")}
     ),
     command=st.text(max_size=12),
 )

@@ -3,6 +3,8 @@
 import errno
 import fcntl
 import os
+import resource
+import signal
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +25,7 @@ from protocol.agent_memory import Entry, Source, with_done, with_item
 from protocol.errors import Refused
 from protocol.memory_files import Memory, StoredEntry
 from protocol.names import AgentName
+from tests.kernel.inspect.files import MOCK, write
 
 pytestmark = pytest.mark.promise("P45")
 
@@ -44,8 +47,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def contexts(tmp_path: Path, clock: Clock) -> PersonalContexts:
-    (tmp_path / "p/.agents").mkdir(parents=True)
-    (tmp_path / "p/.agents/alice.yaml").write_text("backend: mock\nmock: [{text: hi}]\n")
+    write(tmp_path / "p", {".agents/alice.yaml": MOCK})
     return PersonalContexts(Catalog(tmp_path / "p"), tmp_path / "state", clock)
 
 
@@ -137,15 +139,9 @@ def test_a_full_disk_leaves_everything_as_it_was(
 
     with monkeypatch.context() as broken:
         if step == "write":
-            # A disk takes some of it, and then no more.
-            limit = 10
-            import resource
-
             old = resource.getrlimit(resource.RLIMIT_FSIZE)
-            import signal
-
             handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, old[1]))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (10, old[1]))  # a disk takes some of it, and then no more
             try:
                 with pytest.raises(Refused, match="cannot be written and is unchanged"):
                     _put(contexts, alice, Entry("b", "x" * 1000))
@@ -273,7 +269,7 @@ def test_an_agent_without_a_file_keeps_its_memory_until_it_gets_one(contexts: Pe
     contexts.change_todos(bob, lambda text: with_done(with_item(with_item(text, "x"), "y"), 1))
     assert contexts.kept_for() == ("bob",)
     assert not (tmp_path / "p/.agents/bob").exists()
-    (tmp_path / "p/.agents/bob.yaml").write_text("backend: mock\nmock: [{text: hi}]\n")
+    (tmp_path / "p/.agents/bob.yaml").write_text(MOCK)
     own = contexts.place("bob", None)
     _put(contexts, own, Entry("a", "mine"))
     before = contexts.read(bob)

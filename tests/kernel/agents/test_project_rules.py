@@ -53,8 +53,7 @@ def test_one_that_is_the_other_is_told_once(inner: Path) -> None:
 
 @pytest.mark.promise("P15", "P18")
 @pytest.mark.parametrize(
-    "target",
-    ["/etc/passwd", "../../../outside", "../../.git/config", ".env", "notes.md", "CLAUDE.md", "AGENTS.md"],
+    "target", ["/etc/passwd", "../../../outside", "../../.git/config", ".env", "notes.md", "CLAUDE.md", "AGENTS.md"]
 )
 def test_no_link_is_followed(inner: Path, target: str) -> None:
     for path in ("../../../outside", "../../.git/config", ".env", "notes.md"):

@@ -10,6 +10,7 @@ from kernel.source.yaml_tree import MapNode
 from protocol.agent import Action, AgentDefinition, Endpoint, Rule
 from protocol.ipc import Provider
 from protocol.project import ProjectDefinition, ProviderEntry
+from tests.kernel.refusals import raised
 
 EMPTY = ProjectDefinition()
 GATEWAY = ProjectDefinition(
@@ -92,10 +93,9 @@ def test_the_users_environment_may_point_a_provider_elsewhere() -> None:
 
 
 def test_a_missing_key_is_a_cause() -> None:
-    with pytest.raises(CauseError) as caught:
-        resolve(agent("google/gemini"), EMPTY, {})
-    assert caught.value.cause == "auth"
-    assert "set GEMINI_API_KEY or GOOGLE_API_KEY" in caught.value.text
+    error = raised(CauseError, resolve, agent("google/gemini"), EMPTY, {})
+    assert error.cause == "auth"
+    assert "set GEMINI_API_KEY or GOOGLE_API_KEY" in error.text
 
 
 def test_an_empty_key_is_a_missing_one() -> None:

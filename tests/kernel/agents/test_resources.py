@@ -11,7 +11,7 @@ import pytest
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.mcp_servers import filled, left_out, servers_of
-from kernel.agents.resources import ABSENT, MAX_PROGRAM_BYTES, resources_of, secrets_of
+from kernel.agents.resources import ABSENT, MAX_PROGRAM_BYTES, AgentResources, resources_of, secrets_of
 from kernel.agents.skills import skills_prompt
 from kernel.agents.trust import agent_units
 from kernel.source.diagnostics import BadDefinition
@@ -19,6 +19,8 @@ from kernel.source.files import MAX_FILES
 from protocol.agent import McpServer
 from protocol.errors import Refused
 from protocol.trust import TrustUnit
+from tests.kernel.inspect.files import write
+from tests.kernel.refusals import raised
 
 pytestmark = pytest.mark.promise("P19")
 
@@ -55,16 +57,23 @@ mock: [{ text: hi }]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+    write(tmp_path, FILES)
     return tmp_path
 
 
-def unit_of(root: Path, name: str) -> TrustUnit:
+def brought(root: Path, name: str) -> AgentResources:
+    """What the agent brings along."""
     catalog = Catalog(root)
-    definition = catalog.agent(name).definition
-    (found,) = agent_units(definition, catalog.project(), resources_of(definition, catalog.project(), root))
+    return resources_of(catalog.agent(name).definition, catalog.project(), root)
+
+
+def units_of(root: Path, name: str) -> tuple[TrustUnit, ...]:
+    catalog = Catalog(root)
+    return tuple(agent_units(catalog.agent(name).definition, catalog.project(), brought(root, name)))
+
+
+def unit_of(root: Path, name: str) -> TrustUnit:
+    (found,) = units_of(root, name)
     return found
 
 
@@ -84,7 +93,6 @@ def test_all_that_it_runs_reaches_and_reads_is_told(root: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.promise("P19")
 def test_what_a_servers_variables_are_set_to_is_shown(root: Path) -> None:
     plain, long = "x, TOKEN=y", "v" * 150
     env = f"env: {{ A: '{plain}', B: {long}, C: '${{HOME}}/x' }}"
@@ -132,7 +140,6 @@ def _replace(path: Path, old: str, new: str) -> None:
     path.write_text(path.read_text().replace(old, new))
 
 
-@pytest.mark.promise("P19")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_any_change_is_another_digest(root: Path, change: Callable[[Path], object]) -> None:
     before = unit_of(root, "alice").digest
@@ -145,7 +152,6 @@ def test_a_mock_in_place_of_a_command_needs_no_trust(root: Path) -> None:
     assert not any("count.sh" in demand for demand in unit_of(root, "alice").demands)
 
 
-@pytest.mark.promise("P19")
 def test_a_shell_without_asking_needs_trust(root: Path) -> None:
     """A prompt of a repository must not run commands because its agent's file says that nobody is asked."""
     agent = "model: openai/m\nprompt: { system: x }\ntools: [bash]\napproval: auto\n"
@@ -156,7 +162,6 @@ def test_a_shell_without_asking_needs_trust(root: Path) -> None:
     assert unit_of(root, "eve").demands == ("eve runs whatever its model writes, unasked (claude, approval: auto)",)
 
 
-@pytest.mark.promise("P19")
 @pytest.mark.parametrize(
     ("keys", "used"),
     [
@@ -182,20 +187,15 @@ def _append_tool(path: Path, line: str) -> None:
 
 
 def _demands(root: Path, name: str) -> tuple[str, ...]:
-    catalog = Catalog(root)
-    definition = catalog.agent(name).definition
-    units = agent_units(definition, catalog.project(), resources_of(definition, catalog.project(), root))
-    return tuple(demand for one in units for demand in one.demands)
+    return tuple(demand for one in units_of(root, name) for demand in one.demands)
 
 
 def _pinned(root: Path, command: str) -> Mapping[str, str]:
     _append_tool(root / "moniro.yaml", f"made: {{ description: M, command: {command} }}")
     (root / ".agents/dora.yaml").write_text("backend: mock\nmock: [{ text: x }]\ntools: [made]\n")
-    catalog = Catalog(root)
-    return resources_of(catalog.agent("dora").definition, catalog.project(), root).pinned
+    return brought(root, "dora").pinned
 
 
-@pytest.mark.promise("P19")
 def test_a_file_that_a_command_names_and_that_is_not_there_is_known_to_be_absent(root: Path) -> None:
     words = f"[node, dist/run.js, gone.py, skills, --x=y, '~/x', ../out, /bin/sh, '{'long ' * 99}', 'a; b']"
     assert _pinned(root, words) == {"dist/run.js": ABSENT, "gone.py": ABSENT, "a; b": ABSENT}
@@ -212,15 +212,13 @@ def test_a_program_that_is_too_large_to_be_looked_at_is_refused(root: Path) -> N
 def test_an_agent_lives_on_when_the_last_skill_is_removed(root: Path) -> None:
     shutil.rmtree(root / ".agents/skills/cooking")
     (root / ".agents/skills/skills.lock").write_text("{}")
-    catalog = Catalog(root)
-    assert resources_of(catalog.agent("bob").definition, catalog.project(), root).skills == ()
+    assert brought(root, "bob").skills == ()
 
 
 def test_hidden_folders_are_no_skills(root: Path) -> None:
     home = root / ".agents/skills"
     shutil.copytree(home / "cooking", home / ".new-cooking")
-    catalog = Catalog(root)
-    skills = resources_of(catalog.agent("bob").definition, catalog.project(), root).skills
+    skills = brought(root, "bob").skills
     assert [one.name for one in skills] == ["cooking"]
     assert set(skills[0].files) == {"SKILL.md"} and len(skills[0].files["SKILL.md"]) == 64
 
@@ -297,9 +295,8 @@ WRONG: Final[dict[str, tuple[dict[str, str], str, str]]] = {
 def test_what_is_wrong_is_told_where_it_is(root: Path, files: dict[str, str], place: str, message: str) -> None:
     for name, text in files.items():
         (root / name).write_text(text)
-    with pytest.raises(BadDefinition) as caught:
-        Catalog(root).agent("alice")
-    assert caught.value.text.startswith(place) and message in caught.value.text
+    error = raised(BadDefinition, Catalog(root).agent, "alice")
+    assert error.text.startswith(place) and message in error.text
 
 
 def test_what_other_programs_have_in_mcp_json_is_theirs(root: Path) -> None:
@@ -335,8 +332,7 @@ def test_a_folder_without_end_is_not_read_to_it(root: Path) -> None:
 
 
 def test_a_program_that_reads_files_is_told_where_skills_are(root: Path) -> None:
-    catalog = Catalog(root)
-    skills = resources_of(catalog.agent("alice").definition, catalog.project(), root).skills
+    skills = brought(root, "alice").skills
     assert skills_prompt(skills).splitlines()[1:] == [f"- counting: How to count ({root}/skills/counting/SKILL.md)"]
     assert skills_prompt(()) == ""
 

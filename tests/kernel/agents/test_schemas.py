@@ -26,6 +26,7 @@ from protocol.api.document import FileError
 from protocol.project import ProjectDefinition
 from protocol.workflow import WorkflowDefinition
 from tests.kernel.agents.schemas import FREE, TEXTS, Site, Special, sites, values
+from tests.kernel.inspect.files import write
 
 CPU_SECONDS: Final = 0.05
 """What finding mistakes may take; of a few trials the best counts, for the machine may be busy."""
@@ -274,10 +275,8 @@ FILES: Final = [
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     """A project with what sound documents refer to."""
     root: Path = tmp_path_factory.mktemp("project")
-    for folder in (".agents", ".workflows", "prompts"):
-        (root / folder).mkdir()
-    (root / "prompts/a.md").write_text("Be kind.")
-    (root / ".agents/bob.yaml").write_text("model: sonnet\nprompt: {system: x}\nmock: [{text: hi}]\n")
+    bob = "model: sonnet\nprompt: {system: x}\nmock: [{text: hi}]\n"
+    write(root, {"prompts/a.md": "Be kind.", ".agents/bob.yaml": bob, ".workflows/flow.yaml": ""})
     return Catalog(root)
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from kernel.agents.project import ProjectFileContent, parse_project
 from kernel.agents.sections import header_fields, may_reach, otel_units, traces_url
-from kernel.source.diagnostics import BadDefinition
 from protocol.project import OtelSettings
+from tests.kernel.agents.test_nodes import parsed
+from tests.kernel.refusals import faults
 
 SOUND = "otel: {endpoint: 'https://otel.example', headers: {authorization: $AUTH}}\n"
 
@@ -22,10 +22,7 @@ SOUND = "otel: {endpoint: 'https://otel.example', headers: {authorization: $AUTH
     ],
 )
 def test_every_choice_is_a_demand_of_its_own(old: str, new: str) -> None:
-    sound, changed = (
-        otel_units(parse_project(ProjectFileContent("moniro.yaml", text.encode())).definition)
-        for text in (SOUND, SOUND.replace(old, new))
-    )
+    sound, changed = (otel_units(parsed(text)) for text in (SOUND, SOUND.replace(old, new)))
     assert sound[0].digest != changed[0].digest
     assert sound[0].demands == (
         "spans of all work are told to https://otel.example/v1/traces, with the header fields authorization: $AUTH",
@@ -43,9 +40,7 @@ def test_every_choice_is_a_demand_of_its_own(old: str, new: str) -> None:
     ],
 )
 def test_mistakes_are_told_at_their_place(old: str, new: str, where: str) -> None:
-    with pytest.raises(BadDefinition) as told:
-        parse_project(ProjectFileContent("moniro.yaml", SOUND.replace(old, new).encode()))
-    assert [error.where for error in told.value.errors] == [where]
+    assert [error.where for error in faults(parsed, SOUND.replace(old, new))] == [where]
 
 
 def test_spans_go_to_the_path_of_the_protocol_and_to_no_private_place_by_a_name() -> None:

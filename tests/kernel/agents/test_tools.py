@@ -9,6 +9,7 @@ from kernel.api.mcp.tools import TOOLS
 from kernel.source.diagnostics import BadDefinition
 from protocol.agent import McpServer
 from protocol.tools import BUILT_IN, CONTEXT_FAMILIES, ON_DEMAND, tool_name_fault
+from tests.kernel.refusals import raised
 
 NAMES = "write mcp__SERVER__TOOL, or mcp__SERVER__* for all tools of a server"
 
@@ -88,10 +89,9 @@ def test_what_is_wrong_is_told_at_its_place(
     tmp_path: Path, keys: str, place: str, message: str, hint: str | None
 ) -> None:
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "y"}}}')
-    with pytest.raises(BadDefinition) as caught:
-        agent(tmp_path, keys).agent("alice")
-    assert caught.value.text.startswith(f".agents/alice.yaml:{place}") and message in caught.value.text
-    assert hint is None or caught.value.errors[0].hint == hint
+    error = raised(BadDefinition, agent(tmp_path, keys).agent, "alice")
+    assert error.text.startswith(f".agents/alice.yaml:{place}") and message in error.text
+    assert hint is None or error.errors[0].hint == hint
 
 
 def test_what_is_right_is_taken(tmp_path: Path) -> None:
@@ -125,9 +125,8 @@ def test_what_is_right_is_taken(tmp_path: Path) -> None:
     ],
 )
 def test_a_tool_of_the_project_has_to_be_one(tmp_path: Path, tool: str, place: str, message: str) -> None:
-    with pytest.raises(BadDefinition) as caught:
-        agent(tmp_path, "", f"tools: {{ {tool} }}").project()
-    assert f" {place}: " in caught.value.text and message in caught.value.text
+    error = raised(BadDefinition, agent(tmp_path, "", f"tools: {{ {tool} }}").project)
+    assert f" {place}: " in error.text and message in error.text
 
 
 def test_no_name_of_a_project_s_tool_can_hide_one_of_the_kernel_s() -> None:

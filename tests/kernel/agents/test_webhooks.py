@@ -2,9 +2,9 @@
 
 import pytest
 
-from kernel.agents.project import ProjectFileContent, parse_project
 from kernel.agents.sections import hook_units
-from kernel.source.diagnostics import BadDefinition
+from tests.kernel.agents.test_nodes import parsed
+from tests.kernel.refusals import faults
 
 SOUND = """
 hooks:
@@ -17,7 +17,7 @@ webhooks:
 
 @pytest.mark.promise("P19")
 def test_each_webhook_is_a_demand_that_says_who_tells_whom_what() -> None:
-    units = tuple(hook_units(parse_project(ProjectFileContent("moniro.yaml", SOUND.encode())).definition))
+    units = tuple(hook_units(parsed(SOUND)))
     assert [(one.subject, one.demands[0]) for one in units] == [
         ("hook build", "whoever knows $A says to @review what comes to /hooks/build"),
         (
@@ -30,9 +30,7 @@ def test_each_webhook_is_a_demand_that_says_who_tells_whom_what() -> None:
         ),
     ]
     for old, new in (("$A", "$C"), ("@review", "alice"), (", message", ""), (", allow_private: true", "")):
-        changed = hook_units(
-            parse_project(ProjectFileContent("moniro.yaml", SOUND.replace(old, new).encode())).definition
-        )
+        changed = hook_units(parsed(SOUND.replace(old, new)))
         assert len({one.digest for one in changed} - {one.digest for one in units}) == 1
 
 
@@ -53,13 +51,9 @@ def test_each_webhook_is_a_demand_that_says_who_tells_whom_what() -> None:
     ],
 )
 def test_a_mistake_is_told_where_it_stands(text: str, where: str) -> None:
-    with pytest.raises(BadDefinition) as caught:
-        parse_project(ProjectFileContent("moniro.yaml", text.encode()))
-    assert [error.where for error in caught.value.errors] == [where]
+    assert [error.where for error in faults(parsed, text)] == [where]
 
 
 def test_an_address_is_there_once_and_there_are_at_most_twenty() -> None:
     rows = "".join(f"  - {{url: 'https://x/{n % 20}', events: [message], secret: $A}}\n" for n in range(21))
-    with pytest.raises(BadDefinition) as caught:
-        parse_project(ProjectFileContent("moniro.yaml", f"webhooks:\n{rows}".encode()))
-    assert {error.where for error in caught.value.errors} == {"webhooks", "webhooks[20].url"}
+    assert {error.where for error in faults(parsed, f"webhooks:\n{rows}")} == {"webhooks", "webhooks[20].url"}

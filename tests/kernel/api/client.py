@@ -1,15 +1,16 @@
 """A small HTTP/1.1 client on trio and h11, so that tests see exactly what goes over the wire."""
 
 import json
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import h11
 import trio
 
 Headers = dict[str, str]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,10 @@ class Answer:
     @property
     def code(self) -> str:
         return str(self.json["code"])
+
+    @property
+    def refusal(self) -> tuple[int, str]:
+        return self.status, self.code
 
 
 @dataclass(slots=True)
@@ -71,6 +76,26 @@ async def connected(port: int) -> AsyncGenerator[Wire, None]:
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         assert isinstance(stream, trio.SocketStream)
         yield Wire(stream)
+
+
+@asynccontextmanager
+async def meanwhile(call: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> AsyncGenerator[list[T]]:
+    """Make a call during the block, which is left after its end. Yields a list that is empty until then."""
+    answers: list[T] = []
+
+    async def make() -> None:
+        answers.append(await call(*args, **kwargs))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(make)
+        yield answers
+
+
+async def at_once(times: int, call: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> list[T]:
+    """The results of a call that is made several times at the same time."""
+    async with AsyncExitStack() as stack:
+        made = [await stack.enter_async_context(meanwhile(call, *args, **kwargs)) for _ in range(times)]
+    return [answer for (answer,) in made]
 
 
 class Events:

@@ -30,7 +30,6 @@ async def kernel(tmp_path: Path, on_disk: bool, answer_seconds: float) -> AsyncI
 @pytest.fixture
 async def team(kernel: ServedKernel) -> ServedKernel:
     """Alice (worker-token) and bob (bobs-token) are at work in review:main."""
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
     await kernel.attempt("bob@review", token="bobs-token")
     return kernel

@@ -43,7 +43,7 @@ async def work(kernel: ServedKernel) -> str:
         Entry(k=0, kind="reply", text="I look", calls=(call,), stop_reason="tool_use"),
         Entry(k=1, kind="tool", call_id="c", name="bash", text=FORGED),
     ):
-        await kernel.services.store.writer.commit(journal, instruction, 1, entry)
+        await kernel.writer.commit(journal, instruction, 1, entry)
     await kernel.end(instruction)
     return instruction
 
@@ -57,11 +57,11 @@ async def test_an_archive_of_a_run_holds_its_channel_votes_and_work_in_order(ker
     head, *lines, end = rows(answer.body)
     assert (head["schema"], head["of"], head["space"]) == ("awk/archive/1", "r1", "task:main")
     assert [line["part"] for line in lines] == sorted((line["part"] for line in lines), key=[RUN, *PARTS].index)
-    channel = (await kernel.ask("GET", "/spaces/task:main/channel")).json["messages"]
+    channel = (await kernel.get("/spaces/task:main/channel"))["messages"]
     assert [line["row"] for line in lines if line["part"] == "channel"] == channel
     (vote,) = (line["row"] for line in lines if line["part"] == "votes")
     assert vote["options"][0]["metadata"] == {"cost": 3}
-    report = (await kernel.ask("GET", "/runs/r1")).json
+    report = await kernel.get("/runs/r1")
     assert lines[0]["row"] == {**report, "messages": []}
     assert end["rows"] == {part: sum(line["part"] == part for line in lines) for part in (RUN, *PARTS)}
 
@@ -101,9 +101,9 @@ async def test_an_archive_holds_documents_tasks_resources_and_statuses(kernel: S
         ("plans/gone.md", 1, "alice", "i1", "r1", "hello", False),
         ("plans/gone.md", 2, "user", None, "r1", None, False),
     ]  # fmt: skip
-    assert found["tasks"] == (await kernel.ask("GET", "/spaces/review:main/tasks")).json["tasks"] != []
+    assert found["tasks"] == (await kernel.get("/spaces/review:main/tasks"))["tasks"] != []
     (kept,) = found["resources"]
-    assert kept == (await kernel.ask("GET", f"/resources/{kept['id']}")).json
+    assert kept == await kernel.get(f"/resources/{kept['id']}")
     (status,) = found["statuses"]
     assert (status["agent"], status["task"], status["instruction"]) == ("alice", "hello", "i1")
     assert found["instructions"][0]["handover"]["open"] == ["hello"]

@@ -4,16 +4,16 @@ import pytest
 
 from kernel.store.transitions.close import close
 from tests.builders.api import ServedKernel
-from tests.kernel.api.test_steering import sent, shown
+from tests.kernel.api.test_steering import shown
 
 pytestmark = pytest.mark.promise("P70")
 
 
 async def test_what_is_queued_is_cancelled_and_what_runs_goes_on(kernel: ServedKernel) -> None:
     runs = await kernel.attempt()
-    queued = [await sent(kernel) for _ in range(3)]
+    queued = [await kernel.send() for _ in range(3)]
     await kernel.ask("POST", "/agents", {"name": "helper", "model": "mock/x", "mock": [{"text": "hi"}]})
-    other = await sent(kernel, "helper")
+    other = await kernel.send("helper")
     asked = {"agent": "alice", "queued": True}
     look = (await kernel.ask("POST", "/instructions/cancel", {**asked, "dry_run": True})).json
     assert (look["matched"], look["changed"], look["left"]) == (3, 0, 1)
@@ -33,9 +33,9 @@ async def test_what_is_queued_is_cancelled_and_what_runs_goes_on(kernel: ServedK
 
 async def test_those_of_a_workflow_are_cancelled_there_alone(kernel: ServedKernel) -> None:
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    member = (await kernel.ask("GET", "/spaces/review:main/members")).json["members"][0]["name"]
-    there = await sent(kernel, f"@review {member}".split()[0])
-    alone = await sent(kernel)
+    member = (await kernel.get("/spaces/review:main/members"))["members"][0]["name"]
+    there = await kernel.send("@review", "@alice work")
+    alone = await kernel.send()
     cancelled = (await kernel.ask("POST", "/instructions/cancel", {"space": "review:main", "agent": member})).json
     assert [row["id"] for row in cancelled["instructions"]] == [there]
     assert (await shown(kernel, alone))["status"] == "queued"
@@ -45,7 +45,7 @@ async def test_what_failed_is_tried_again_and_what_cannot_be_is_told(kernel: Ser
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     alone, there = await kernel.attempt(), await kernel.attempt("@review", "@bob work", "other-token")
     for one in (alone, there):
-        await kernel.services.store.writer.commit(close, one, 1, status="dead", cause="invalid")
+        await kernel.writer.commit(close, one, 1, status="dead", cause="invalid")
     assert (await kernel.ask("DELETE", "/workflows/review")).status == 200
     look = (await kernel.ask("POST", "/instructions/retry", {"dry_run": True})).json
     assert (look["matched"], look["changed"], [row["status"] for row in look["instructions"]]) == (2, 0, ["dead"] * 2)

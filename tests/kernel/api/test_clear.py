@@ -29,7 +29,7 @@ async def test_a_space_is_cleared_once_for_a_key(kernel: ServedKernel) -> None:
     """contracts 4 and 9: bodies are redacted, kind and seq stay; the same key is answered the same."""
     instruction = await kernel.attempt(text="a secret")
     refused = await ask(kernel, "POST", "/spaces/dm:alice/clear")
-    assert (refused.status, refused.json["code"]) == (409, "conflict")
+    assert refused.refusal == (409, "conflict")
     await kernel.end(instruction, text="another secret")
     done = await ask(kernel, "POST", "/spaces/dm:alice/clear", Idempotency_Key="k")
     assert (done.status, done.json) == (
@@ -67,13 +67,13 @@ async def test_answers_to_requests_keep_no_words_of_what_was_cleared(kernel: Ser
     approve = {"reason": "Benedict agrees"}
     assert (await kernel.ask("POST", "/approvals/a1/approve", approve, headers=keyed["approve"])).status == 200
     await kernel.end(instruction)
-    for one in (await kernel.ask("GET", "/instructions?space=review:main")).json["instructions"]:
-        await kernel.services.store.writer.commit(cancel, one["id"])
+    for one in (await kernel.get("/instructions?space=review:main"))["instructions"]:
+        await kernel.writer.commit(cancel, one["id"])
     assert (await ask(kernel, "POST", "/spaces/review:main/clear")).status == 200
     assert b"enedict" not in stored(tmp_path)
     again = await kernel.ask("POST", here, body, headers=keyed["put"])
     assert (again.status, again.json["title"], again.json["type"]) == (201, "", "approval")
-    assert (await kernel.ask("GET", here)).json["proposals"] == []
+    assert (await kernel.get(here))["proposals"] == []
     msgspec.convert(again.json, ProposalInfo)
 
 
@@ -100,7 +100,7 @@ async def test_a_reader_of_the_past_is_told_of_the_gap(kernel: ServedKernel) -> 
     def forget(tx: Transaction) -> None:
         sweep_events(tx, (2, 4))
 
-    await kernel.services.store.writer.commit(forget)
+    await kernel.writer.commit(forget)
     answer = (await kernel.ask("GET", "/events?since=1&follow=0")).body.decode()
     assert 'event: gap\ndata: {"type":"gap"' in answer
     assert '"data":{"from":2,"to":4}' in answer
@@ -114,17 +114,17 @@ async def test_what_a_guard_was_asked_about_a_space_goes_with_it(
     kernel: ServedKernel, tmp_path: Path, ended: bool
 ) -> None:
     guard = 'guard: { model: "mock/guard", auto_store: true }\n'
-    (tmp_path / "project/.workflows/review.yaml").write_text(REVIEW + guard)
+    (kernel.root / ".workflows/review.yaml").write_text(REVIEW + guard)
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.ask("POST", "/messages", {"to": "@review", "text": "the CANARY-ASKED goes by staging"})
     await kernel.ask("DELETE", "/workflows/review")
-    (asked,) = (await kernel.ask("GET", "/instructions")).json["instructions"]
+    (asked,) = (await kernel.get("/instructions"))["instructions"]
     assert asked["agent"] == "guard"
     await kernel.lease(asked["id"], "guards-token")
     if ended:
         await kernel.end(asked["id"], text="CANARY-ASKED, I say")
     assert (await ask(kernel, "POST", "/spaces/review:main/clear")).status == 200
     assert b"CANARY-ASKED" not in stored(tmp_path)
-    told = (await kernel.ask("GET", f"/instructions/{asked['id']}")).json
+    told = await kernel.get(f"/instructions/{asked['id']}")
     assert told["status"] == ("done" if ended else "cancelled")
     assert told["text"] == ""

@@ -57,7 +57,6 @@ async def ask(kernel: ServedKernel, wire: Wire, token: str | None, path: str = "
     return status
 
 
-@pytest.mark.promise("P9")
 async def test_the_oldest_connection_without_a_token_gives_way(crowded: ServedKernel) -> None:
     with trio.fail_after(10):
         async with crowd(crowded, LIMIT + 5) as wires:
@@ -66,7 +65,6 @@ async def test_the_oldest_connection_without_a_token_gives_way(crowded: ServedKe
             assert await ask(crowded, wires[-1], TOKEN, "/agents") == 200
 
 
-@pytest.mark.promise("P9")
 @pytest.mark.parametrize(("token", "stays"), [(TOKEN, True), ("wrong", False), (None, False)])
 async def test_only_a_valid_token_makes_a_connection_stay(
     crowded: ServedKernel, token: str | None, stays: bool
@@ -82,7 +80,6 @@ async def test_only_a_valid_token_makes_a_connection_stay(
                     assert await ended(first)
 
 
-@pytest.mark.promise("P9")
 async def test_an_attempt_has_a_share_of_its_own(crowded: ServedKernel) -> None:
     await crowded.attempt(token="worker")
     with trio.fail_after(10):
@@ -149,7 +146,6 @@ async def half_sent(kernel: ServedKernel, wire: Wire, token: str, size: int) -> 
     await wire.stream.send_all(f"{head}Content-Length: {BODY_LIMIT_BYTES}\r\n\r\n".encode() + b"x" * size)
 
 
-@pytest.mark.promise("P10")
 async def test_unfinished_bodies_take_a_bounded_amount_of_memory(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,7 +173,6 @@ async def test_unfinished_bodies_take_a_bounded_amount_of_memory(
             await trio.lowlevel.checkpoint()
 
 
-@pytest.mark.promise("P9")
 async def test_an_attempts_bodies_do_not_keep_out_the_owners(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,7 +186,6 @@ async def test_an_attempts_bodies_do_not_keep_out_the_owners(
             assert (await kernel.ask("POST", "/messages", long)).status == 202
 
 
-@pytest.mark.promise("P10")
 @pytest.mark.parametrize(
     ("path", "token", "status"), [("/messages", "wrong", b"401"), ("/messages", "", b"401"), ("/health", "", b"400")]
 )

@@ -42,7 +42,6 @@ def is_open(wire: Wire) -> bool:
     return False
 
 
-@pytest.mark.promise("HF09")
 @pytest.mark.parametrize("sent", [b"", b"G", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"])
 async def test_a_head_has_ten_seconds(still: ServedKernel, mock_clock: MockClock, sent: bytes) -> None:
     async with connected(still.port) as wire:
@@ -54,7 +53,6 @@ async def test_a_head_has_ten_seconds(still: ServedKernel, mock_clock: MockClock
         assert not is_open(wire)
 
 
-@pytest.mark.promise("HF09")
 async def test_a_body_has_thirty_seconds(still: ServedKernel, mock_clock: MockClock) -> None:
     head = (
         f"POST /messages HTTP/1.1\r\nHost: {still.host}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 9\r\n\r\n"
@@ -86,9 +84,8 @@ async def test_between_requests_a_connection_may_be_idle_for_a_minute(
         assert not is_open(idle)
 
 
-@pytest.mark.promise("HF11")
 async def test_who_does_not_read_is_dropped_within_twenty_seconds(still: ServedKernel, mock_clock: MockClock) -> None:
-    subscriptions = still.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
+    subscriptions = still.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     await say_much(still)
     async with connected(still.port) as wire:
         await wire.send("GET", "/events?since=0", still.headers().items(), b"")

@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
-import trio.testing
 
 from kernel.operations import events
 from kernel.store import feed as events_table
@@ -46,7 +45,6 @@ async def logged(kernel: ServedKernel, query: str = "since=0") -> list[Sse]:
         return [event async for event in events]
 
 
-@pytest.mark.promise("P22")
 async def test_a_reader_that_reconnects_again_and_again_sees_the_whole_log_once(kernel: ServedKernel) -> None:
     seen: list[int] = []
     done = trio.Event()
@@ -68,7 +66,7 @@ async def test_a_reader_that_reconnects_again_and_again_sees_the_whole_log_once(
                             event = await anext(events)
                             assert event.id is not None
                             seen.append(event.id)
-                newest = kernel.services.store.reader.now(events_table.event_range).newest
+                newest = kernel.reader.now(events_table.event_range).newest
     assert seen == [event.id for event in await logged(kernel)] == list(range(1, len(seen) + 1))
 
 
@@ -85,6 +83,7 @@ async def test_following_starts_with_what_comes_unless_told_where(kernel: Served
     ("query", "types"),
     [
         ("type=message", {"message"}),
+        ("type=message,instruction.queued", {"message", "instruction.queued"}),
         ("space=dm:alice", {"message", "instruction.queued"}),
         ("space=dm:bob", set[str]()),
         ("instruction=i1", {"instruction.queued"}),
@@ -95,7 +94,7 @@ async def test_filters_hold_for_stored_and_for_live_events(kernel: ServedKernel,
     """contracts 4: filters space, agent, type, instruction."""
     async with watching(kernel, query) as (_, events):
         await say(kernel, "hello")
-        kernel.services.store.feed.live(Event(type="bye", at=""))
+        kernel.feed.live(Event(type="bye", at=""))
         with trio.fail_after(5):
             live = {event.event async for event in events} - {"bye"}
     stored = {event.event for event in await logged(kernel, f"since=0&{query}")}
@@ -119,7 +118,7 @@ async def test_what_is_no_longer_kept_is_announced_as_a_gap(kernel: ServedKernel
     def forget(tx: Transaction) -> None:
         tx.conn.execute("DELETE FROM events WHERE seq <= 3")
 
-    await kernel.services.store.writer.commit(forget)
+    await kernel.writer.commit(forget)
     async with watching(kernel, "since=1") as (_, events):
         with trio.fail_after(5):
             gap, following = await anext(events), await anext(events)
@@ -129,7 +128,7 @@ async def test_what_is_no_longer_kept_is_announced_as_a_gap(kernel: ServedKernel
 
 async def test_an_id_from_another_log_is_announced_as_a_gap(kernel: ServedKernel) -> None:
     await say(kernel, "one")
-    newest = kernel.services.store.reader.now(events_table.event_range).newest
+    newest = kernel.reader.now(events_table.event_range).newest
     async with watching(kernel, Last_Event_ID=str(newest + 1000)) as (_, events):
         with trio.fail_after(5):
             gap = await anext(events)
@@ -143,13 +142,13 @@ async def test_an_id_from_another_log_is_announced_as_a_gap(kernel: ServedKernel
 async def test_a_slow_reader_is_told_what_it_missed_and_loses_nothing_durable(kernel: ServedKernel) -> None:
     count = 2000
     async with watching(kernel) as (_, events):
-        first = kernel.services.store.reader.now(events_table.event_range).newest + 1
+        first = kernel.reader.now(events_table.event_range).newest + 1
         for number in range(count):
-            kernel.services.store.feed.live(Event(type="delta", at="", data={"text": "x" * 2000}))
+            kernel.feed.live(Event(type="delta", at="", data={"text": "x" * 2000}))
             if number % 100 == 0:
                 note_data = {"level": "info", "text": str(number)}
-                await kernel.services.store.writer.commit(emit_log, "worker.log", agent="alice", data=note_data)
-        last = kernel.services.store.reader.now(events_table.event_range).newest
+                await kernel.writer.commit(emit_log, "worker.log", agent="alice", data=note_data)
+        last = kernel.reader.now(events_table.event_range).newest
         seen: list[Sse] = []
         with trio.fail_after(10):
             while not seen or seen[-1].id != last:
@@ -159,17 +158,16 @@ async def test_a_slow_reader_is_told_what_it_missed_and_loses_nothing_durable(ke
     assert missed >= count - sum(event.event == "delta" for event in seen) > 0
 
 
-@pytest.mark.promise("P22")
 async def test_an_event_that_was_read_from_the_store_is_not_shown_again_when_it_is_published(
     kernel: ServedKernel,
 ) -> None:
     await say(kernel, "one")
-    newest = kernel.services.store.reader.now(events_table.event_range).newest
+    newest = kernel.reader.now(events_table.event_range).newest
     async with watching(kernel, "since=0") as (_, events):
         with trio.fail_after(5):
             while (await anext(events)).id != newest:
                 pass
-            kernel.services.store.feed.publish([Event(type="message", at="", seq=newest)])
+            kernel.feed.publish([Event(type="message", at="", seq=newest)])
             await say(kernel, "two")
             assert (await anext(events)).id == newest + 1
 
@@ -183,14 +181,11 @@ async def test_silence_is_broken_by_comments(kernel: ServedKernel, monkeypatch: 
 
 @pytest.mark.promise("LF04")
 async def test_a_reader_that_leaves_is_forgotten(kernel: ServedKernel) -> None:
-    subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     async with watching(kernel) as (_, events):
         await say(kernel, "hello")
         await anext(events)
-        assert len(subscriptions) == 1
-    with trio.fail_after(5):
-        while subscriptions:
-            await trio.testing.wait_all_tasks_blocked(0.01)
+        await kernel.until_watched()
+    await kernel.until_watched(watched=False)
 
 
 async def test_a_call_that_failed_is_told_from_one_that_did_not(kernel: ServedKernel) -> None:
@@ -201,7 +196,7 @@ async def test_a_call_that_failed_is_told_from_one_that_did_not(kernel: ServedKe
         Entry(k=1, kind="tool", name="write"),
         Entry(k=2, kind="tool", name="write", is_error=True, refused="expired"),
     ):
-        await kernel.services.store.writer.commit(journal, instruction, 1, entry)
+        await kernel.writer.commit(journal, instruction, 1, entry)
     steps = [one.data["data"] for one in await logged(kernel) if one.event == "instruction.step"]
     assert [(step.get("is_error"), step.get("refused")) for step in steps] == [
         (None, None),

@@ -21,6 +21,7 @@ BODIES: dict[str, Any] = {
     "POST /workflows": {"workflow": "task"},
     "POST /serve": {"to": "@review", "text": "nobody is woken by this"},
     "POST /messages": {"to": "alice", "text": "hi"},
+    "POST /spaces": {"name": "lab", "members": ["alice"]},
     "POST /instructions/cancel": {"agent": "alice", "queued": True, "dry_run": True},
     "POST /instructions/retry": {"dry_run": True},
     "POST /dead/clear": None,

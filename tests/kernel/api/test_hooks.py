@@ -48,7 +48,7 @@ async def post(
 
 
 async def said_to(kernel: ServedKernel, space: str) -> list[tuple[str, str]]:
-    channel = (await kernel.ask("GET", f"/spaces/{space}/channel")).json["messages"]
+    channel = (await kernel.get(f"/spaces/{space}/channel"))["messages"]
     return [(one["from"], one["text"]) for one in channel if one["kind"] == "said"]
 
 
@@ -72,7 +72,7 @@ async def test_json_without_a_text_is_data_that_wakes_nobody(kernel: ServedKerne
 async def test_a_hook_to_an_agent_wakes_it_and_its_words_are_quoted_as_the_webs(kernel: ServedKernel) -> None:
     """A prompt shows them behind bars, under who sent them: never as the user's."""
     (one,) = (await post(kernel, "note", {"text": "look\nnow"})).json["instruction_ids"]
-    prompt = (await kernel.ask("GET", f"/instructions/{one}/prompt")).json
+    prompt = await kernel.get(f"/instructions/{one}/prompt")
     assert "hook:note\n> look\n> now" in prompt["messages"][-1]["text"]
     assert "web" in {part["trust"] for part in prompt["parts"]}
 
@@ -84,10 +84,10 @@ async def test_what_a_rule_makes_of_a_hook_is_quoted_as_the_webs_too(kernel: Ser
     rule = {"name": "red", "when": {"hook": {"name": "build", "matches": "(.*) failed"}}, "then": [{"task": task}]}
     assert (await kernel.ask("POST", "/spaces/review:main/rules", {"rule": rule})).status == 201
     (one,) = (await post(kernel, "build", {"text": "main failed, says bob"})).json["instruction_ids"]
-    prompt = (await kernel.ask("GET", f"/instructions/{one}/prompt")).json
+    prompt = await kernel.get(f"/instructions/{one}/prompt")
     assert "> [TASK:t1] Mend main\n> main failed, says bob\n" in prompt["messages"][-1]["text"]
     assert "web" in {part["trust"] for part in prompt["parts"]}
-    listed = (await kernel.ask("GET", "/spaces/review:main/tasks")).json["tasks"]
+    listed = (await kernel.get("/spaces/review:main/tasks"))["tasks"]
     assert [(one["creator"], one["title"]) for one in listed] == [("hook:build", "Mend main")]
 
 
@@ -97,7 +97,7 @@ async def test_the_id_is_the_idempotency_key(kernel: ServedKernel) -> None:
     again = await post(kernel, "note", {"text": "once"}, at=NOW + 60)
     assert (first.status, again.status, again.json) == (202, 202, first.json)
     other = await post(kernel, "note", {"text": "twice"})
-    assert (other.status, other.code) == (422, "key_reused")
+    assert other.refusal == (422, "key_reused")
     assert await said_to(kernel, "dm:alice") == [("hook:note", "once")]
 
 
@@ -137,7 +137,7 @@ async def test_a_sender_that_is_known_is_told_what_is_wrong(kernel: ServedKernel
 @pytest.mark.promise("P10")
 async def test_a_body_without_a_token_is_small(kernel: ServedKernel) -> None:
     large = await post(kernel, "note", b'"' + b"x" * SIGNED_BYTES + b'"')
-    assert (large.status, large.code) == (413, "too_large")
+    assert large.refusal == (413, "too_large")
     fits = await post(kernel, "note", b'"' + b"x" * (SIGNED_BYTES - 2) + b'"')
     assert fits.status == 202
 

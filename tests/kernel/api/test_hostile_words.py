@@ -19,7 +19,7 @@ from kernel.agents.prompt import THREAD_CHARACTERS
 from kernel.store.entries import INLINE_BYTES
 from kernel.store.resources import ID_DIGITS, stub
 from protocol.documents import REASON_LIMIT
-from protocol.message import TEXT_LIMIT_BYTES, Message
+from protocol.message import RESOURCE_LIMIT_BYTES, Message
 from protocol.tasks import TEXT_CHARACTERS
 from tests.builders.api import ServedKernel
 from tests.interface.hostile import HOSTILE, obeyed
@@ -66,12 +66,11 @@ SCREENS: dict[str, Callable[..., list[str]]] = {
 @pytest.mark.parametrize("name", CASES)
 async def test_what_is_said_stays_what_its_sender_said(name: str, kernel: ServedKernel) -> None:
     case = CASES[name]
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
     sent = await call(kernel, "channel_send", {"message": case.text})
     assert (sent["isError"], len(sent["structuredContent"]["instruction_ids"])) == (False, len(case.wakes))
 
-    said: dict[str, Any] = (await kernel.ask("GET", "/spaces/review:main/channel")).json["messages"][-1]
+    said: dict[str, Any] = (await kernel.get("/spaces/review:main/channel"))["messages"][-1]
     text = (
         stub(case.text, hashlib.sha256(f"review:main#1\0{case.text}".encode()).hexdigest()[:ID_DIGITS])
         if len(case.text) > INLINE_BYTES
@@ -90,11 +89,11 @@ async def test_what_is_said_stays_what_its_sender_said(name: str, kernel: Served
     lines = view_lines(inbox_lines, inbox.body, Screen())
     assert len(lines) == (2 if rows else 1)
     assert obeyed("".join(lines), allowed="") == []
-    queued = (await kernel.ask("GET", "/agents/bob@review:main/queue")).json["instructions"]
+    queued = (await kernel.get("/agents/bob@review:main/queue"))["instructions"]
     assert [row["lane"] for row in queued] == ["immediate"] * len(case.wakes), "as any mention, however it presses"
 
     for instruction in sent["structuredContent"]["instruction_ids"]:
-        prompt = (await kernel.ask("GET", f"/instructions/{instruction}/prompt")).json["messages"][-1]["text"]
+        prompt = (await kernel.get(f"/instructions/{instruction}/prompt"))["messages"][-1]["text"]
         *_, shown = prompt.rpartition(f"[m{said['seq']}] alice\n")
         assert shown
         assert all(line.startswith("> ") for line in shown.splitlines())
@@ -106,14 +105,13 @@ async def test_what_is_said_stays_what_its_sender_said(name: str, kernel: Served
 
 async def test_what_is_too_long_is_refused_and_what_is_long_is_cut_once_it_is_past(kernel: ServedKernel) -> None:
     """256 KiB of a message; a prompt shows the beginning of an earlier one; over 16 KiB it is a resource."""
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
-    refused = await call(kernel, "channel_send", {"message": "x" * (TEXT_LIMIT_BYTES + 1)})
+    refused = await call(kernel, "channel_send", {"message": "x" * (RESOURCE_LIMIT_BYTES + 1)})
     assert refused["isError"] is True
     assert (await call(kernel, "channel_send", {"message": LONG}))["isError"] is False
     sent = await call(kernel, "channel_send", {"message": "@bob look above"})
     (instruction,) = sent["structuredContent"]["instruction_ids"]
-    prompt = (await kernel.ask("GET", f"/instructions/{instruction}/prompt")).json["messages"][-1]["text"]
+    prompt = (await kernel.get(f"/instructions/{instruction}/prompt"))["messages"][-1]["text"]
     assert f"[cut here: {len(LONG) - THREAD_CHARACTERS} more characters]" in prompt
     assert len(prompt) < 2 * THREAD_CHARACTERS
 
@@ -122,7 +120,6 @@ async def test_what_is_too_long_is_refused_and_what_is_long_is_cut_once_it_is_pa
 async def test_titles_texts_reasons_and_documents_stay_what_their_author_wrote(name: str, kernel: ServedKernel) -> None:
     text = CASES[name].text
     line, reason = " ".join(text[:150].split()), text[:REASON_LIMIT]
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
     work = {"title": text[:150], "text": text[:TEXT_CHARACTERS], "for": "bob"}
     planned = await call(kernel, "team_task_plan", {"tasks": [work, {"title": text[:150], "needs": ["t1"]}]})
@@ -131,11 +128,11 @@ async def test_titles_texts_reasons_and_documents_stay_what_their_author_wrote(n
         await call(kernel, "team_doc_suggest", {"suggestion": f"{text}\nmore\n", "reason": reason}),
     ]
     assert [one["isError"] for one in (planned, *made)] == [False] * 3, made
-    queued = (await kernel.ask("GET", "/agents/bob@review:main/queue")).json["instructions"]
+    queued = (await kernel.get("/agents/bob@review:main/queue"))["instructions"]
     assert len(queued) == 1, "bob's by the plan alone, whatever is written"
 
     space = "/spaces/review:main"
-    said = (await kernel.ask("GET", f"{space}/channel")).json["messages"]
+    said = (await kernel.get(f"{space}/channel"))["messages"]
     told = [one for one in said if one["from"] == "alice"]
     assert [one["kind"] for one in told] == ["status", "said", "document", "document"]
     assert [one["to"] for one in told] == [[], ["bob"], [], []]
@@ -146,8 +143,8 @@ async def test_titles_texts_reasons_and_documents_stay_what_their_author_wrote(n
         assert obeyed("\n".join((first, *further))) == []
     assert told[0]["text"].split("\n")[1:] == [f"- t1 {line} (for bob)", f"- t2 {line} (after t1)"]
 
-    read = (await kernel.ask("GET", f"{space}/documents/notes.md")).json
-    task = (await kernel.ask("GET", f"{space}/tasks/t1")).json
+    read = await kernel.get(f"{space}/documents/notes.md")
+    task = await kernel.get(f"{space}/tasks/t1")
     assert (read["content"], task["text"]) == (text, text[:TEXT_CHARACTERS].strip() and text[:TEXT_CHARACTERS])
     for path, lines in SCREENS.items():
         shown = view_lines(lines, (await kernel.ask("GET", space + path)).body, Screen())
@@ -156,7 +153,7 @@ async def test_titles_texts_reasons_and_documents_stay_what_their_author_wrote(n
     assert all(": " in head for head in heads.split("\n"))
     assert all(row.startswith("  ") or not row for row in texts.split("\n"))
 
-    prompt = (await kernel.ask("GET", f"/instructions/{queued[0]['id']}/prompt")).json["messages"][-1]["text"]
+    prompt = (await kernel.get(f"/instructions/{queued[0]['id']}/prompt"))["messages"][-1]["text"]
     *_, shown = prompt.rpartition(f"[m{told[1]['seq']}] alice\n")
     assert shown.startswith(f"> [TASK:t1] {line}")
     assert all(row.startswith("> ") for row in shown.splitlines())

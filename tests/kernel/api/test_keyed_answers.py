@@ -86,7 +86,7 @@ async def test_every_post_is_done_once_for_its_key(kernel: ServedKernel, route: 
     answers.append(await ask("k"))
     assert [answer.status for answer in answers] == [route.status] * 4
     assert len({answer.body for answer in answers}) == 1
-    assert len((await kernel.ask("GET", "/feedback")).json["feedback"]) == 1
+    assert len((await kernel.get("/feedback"))["feedback"]) == 1
     assert msgspec.json.decode((await ask("k", "y")).body)["code"] == "key_reused"
     assert (await ask("other")).body != answers[0].body
     for _ in range(2):  # a failure is no answer: the next repeat tries again
@@ -111,7 +111,6 @@ async def twice(kernel: ServedKernel, path: str, body: object = None) -> Any:
 
 
 async def test_what_ignored_its_key_is_done_once(kernel: ServedKernel) -> None:
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
     instruction = await kernel.attempt("alice@review", token="alices")
     await call(kernel, "team_doc_create", {"file": "a.md", "content": "one\n"}, "alices")
     for text in ("two\n", "three\n"):
@@ -131,7 +130,7 @@ async def test_what_ignored_its_key_is_done_once(kernel: ServedKernel) -> None:
     await twice(kernel, "/worktrees/remove", {})
     await twice(kernel, "/agents/alice/memory/purge", {"source": "web"})
     await kernel.ask("POST", "/agents", {"name": "carol", "model": "mock/x", "mock": [{"text": "hi"}]})
-    (kernel.services.files.catalog.root / ".agents/erin.yaml").write_text("model: mock/x\nmock: [{ text: hi }]\n")
+    (kernel.root / ".agents/erin.yaml").write_text("model: mock/x\nmock: [{ text: hi }]\n")
     await twice(kernel, "/agents/carol/rename", {"to": "erin"})
     node = {"name": "gpu", "node": {"via": "join"}}
     await twice(kernel, "/nodes", node)
@@ -139,11 +138,11 @@ async def test_what_ignored_its_key_is_done_once(kernel: ServedKernel) -> None:
     await twice(kernel, "/upgrade")
     await twice(kernel, "/page/keys", {})
     await twice(kernel, "/tokens", {"scope": "read"})
-    assert len((await kernel.ask("GET", "/tokens")).json["tokens"]) == 1
+    assert len((await kernel.get("/tokens"))["tokens"]) == 1
     notes = await twice(kernel, "/agents/alice/notes", {"text": "a note"})
-    assert (await kernel.ask("GET", "/agents/alice/notes")).json["notes"] == notes["notes"]
+    assert (await kernel.get("/agents/alice/notes"))["notes"] == notes["notes"]
     await twice(kernel, "/agents/alice/todo", {"text": "buy milk"})
-    assert len((await kernel.ask("GET", "/agents/alice/todo")).json["items"]) == 1
+    assert len((await kernel.get("/agents/alice/todo"))["items"]) == 1
     await twice(kernel, "/spaces/review:main/clear")
     await twice(kernel, "/shutdown", {"grace": 1})
     assert len(kernel.asked_to_stop) == 1
@@ -176,12 +175,11 @@ async def test_a_secret_is_told_again_for_a_while_and_never_kept_on_disk(
     else:
         msgspec.structs.force_setattr(kernel.services.kernel.keys, "answers", KeyedAnswers())
     before = await counts(kernel)
-    again = await kernel.ask("POST", path, body, headers=headers)
-    assert (again.status, again.code) == (409, "already_told")
+    assert (await kernel.ask("POST", path, body, headers=headers)).refusal == (409, "already_told")
     assert await counts(kernel) == before
 
 
 async def counts(kernel: ServedKernel) -> tuple[int, int]:
     """Return how many tokens and nodes there are."""
-    tokens, nodes = [(await kernel.ask("GET", path)).json for path in ("/tokens", "/nodes")]
+    tokens, nodes = [await kernel.get(path) for path in ("/tokens", "/nodes")]
     return len(tokens["tokens"]), len(nodes["nodes"])

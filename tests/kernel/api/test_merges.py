@@ -37,8 +37,8 @@ async def test_a_merge_is_asked_for_once_and_followed_to_its_end(tmp_path: Path)
         ended = await kernel.ask("GET", "/runs/review:main/merge?wait=true")
         assert (ended.json["state"], ended.json["why"], ended.json["files"]) == ("refused", "red", ["a.txt"])
         await kernel.ask("POST", "/runs/r1/merge", {"into": "dev"})
-        assert (await kernel.ask("GET", "/runs/r1/merge")).json["into"] == "dev"
-        assert (await kernel.ask("GET", "/runs/r1/merge?id=g1")).json["into"] == "main"
+        assert (await kernel.get("/runs/r1/merge"))["into"] == "dev"
+        assert (await kernel.get("/runs/r1/merge?id=g1"))["into"] == "main"
         assert (await kernel.ask("GET", "/runs/r1/merge?id=g9")).status == 404
         await kernel.ask("POST", "/workflows", {"workflow": "review", "tag": "other"})
         assert (await kernel.ask("GET", "/runs/r2/merge?id=g1")).status == 404, "it is of another run"
@@ -54,7 +54,7 @@ async def test_a_merge_that_has_ended_does_not_begin_again(tmp_path: Path) -> No
         await store.writer.commit(landings_merged, [begun])
         await store.writer.commit(landing_refused, begun, MergeOutcome(why="too late"))
         assert await store.writer.commit(begin_landings, [begun]) == ()
-        assert (await kernel.ask("GET", "/runs/r1/merge")).json["state"] == "merged"
+        assert (await kernel.get("/runs/r1/merge"))["state"] == "merged"
 
 
 async def test_what_cannot_be_merged_is_refused_at_once(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ async def test_what_cannot_be_merged_is_refused_at_once(tmp_path: Path) -> None:
         for name in ("awk/review/r1/alice", "AWK/review"):
             answer = await kernel.ask("POST", "/runs/r1/merge", {"into": name})
             assert (answer.status, name in answer.json["detail"]) == (400, True), name
-        await kernel.services.store.writer.commit(lambda tx: tx.write(ON_AGENTS, ()))
+        await kernel.writer.commit(lambda tx: tx.write(ON_AGENTS, ()))
         answer = await kernel.ask("POST", "/runs/r1/merge")
         assert (answer.status, "of an agent" in answer.json["detail"], "--into" in answer.json["hint"]) == (
             400,
@@ -82,7 +82,7 @@ async def test_what_cannot_be_merged_is_refused_at_once(tmp_path: Path) -> None:
         )
         assert (await kernel.ask("POST", "/runs/r7/merge", {"into": "main"})).status == 404
         assert (await kernel.ask("GET", "/runs/r1/merge")).status == 404
-        await kernel.services.store.writer.commit(lambda tx: tx.write(ON_MAIN, ()))
+        await kernel.writer.commit(lambda tx: tx.write(ON_MAIN, ()))
         dry = await kernel.ask("POST", "/runs/r1/merge", {"dry_run": True})
         assert (dry.status, dry.json["state"], dry.json["into"]) == (200, "possible", "main")
         assert (await kernel.ask("GET", "/runs/r1/merge")).status == 404
@@ -93,8 +93,7 @@ async def test_what_cannot_be_merged_is_refused_at_once(tmp_path: Path) -> None:
 async def test_what_a_run_did_is_checked_once_it_has_ended(tmp_path: Path) -> None:
     async with serve_kernel(tmp_path) as kernel:
         await started(kernel, trees=False)
-        early = await kernel.ask("POST", "/runs/r1/check", {"check": "true"})
-        assert (early.status, early.code) == (400, "bad_request")
+        assert (await kernel.ask("POST", "/runs/r1/check", {"check": "true"})).refusal == (400, "bad_request")
         assert (await kernel.ask("DELETE", "/workflows/review/main")).status == 200
         assert (await kernel.ask("POST", "/runs/r1/check", {"check": "true"})).json == {
             "schema": "awk/check/1", "run": "r1", "ok": True, "why": "", "output": "",

@@ -3,31 +3,23 @@
 from typing import Any
 
 import pytest
-import trio
 
 from kernel.source.safe_paths import keep_root
 from kernel.store.transitions.runs import stop_workflow
 from kernel.store.writer import Writer
 from protocol.api.messages import MOST_AT_ONCE
+from protocol.message import RESOURCE_LIMIT_BYTES
 from tests.builders.api import ALICE, ServedKernel
-from tests.kernel.api.client import Answer
+from tests.kernel.api.client import Answer, at_once
 
 
 @pytest.mark.promise("P2", "HF15")
 async def test_the_same_key_gets_the_same_answer_and_appends_nothing(kernel: ServedKernel) -> None:
     headers = kernel.headers(Idempotency_Key="k1")
-    bodies = set()
-
-    async def send() -> None:
-        answer = await kernel.ask("POST", "/messages", {"to": "alice", "text": "once"}, headers=headers)
-        assert answer.status == 202
-        bodies.add(answer.body)
-
-    async with trio.open_nursery() as nursery:
-        for _ in range(10):
-            nursery.start_soon(send)
-    assert len(bodies) == 1
-    assert len((await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"]) == 1
+    answers = await at_once(10, kernel.ask, "POST", "/messages", {"to": "alice", "text": "once"}, headers=headers)
+    assert {answer.status for answer in answers} == {202}
+    assert len({answer.body for answer in answers}) == 1
+    assert len((await kernel.get("/spaces/dm:alice/channel"))["messages"]) == 1
 
 
 async def test_the_same_key_on_another_route_is_refused(kernel: ServedKernel) -> None:
@@ -46,7 +38,7 @@ async def test_a_refused_request_does_not_use_up_its_key(kernel: ServedKernel) -
 
 
 async def test_an_agent_whose_file_was_just_written_can_be_sent_to(kernel: ServedKernel) -> None:
-    (kernel.services.files.catalog.root / ".agents/carol.yaml").write_text(ALICE)
+    (kernel.root / ".agents/carol.yaml").write_text(ALICE)
     sent = await kernel.ask("POST", "/messages", {"to": "carol", "text": "hello"})
     assert (sent.status, len(sent.json["instruction_ids"])) == (202, 1)
 
@@ -56,12 +48,12 @@ async def test_a_member_of_a_running_workflow_is_addressed_there(kernel: ServedK
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     sent = await kernel.ask("POST", "/messages", {"to": "alice@review", "text": "look"})
     assert sent.status == 202
-    shown = (await kernel.ask("GET", f"/messages/{sent.json['message_id']}")).json["message"]
+    shown = (await kernel.get(f"/messages/{sent.json['message_id']}"))["message"]
     assert (shown["space"], shown["to"]) == ("review:main", ["alice"])
     stranger = await kernel.ask("POST", "/messages", {"to": "zoe@review", "text": "look"})
-    assert (stranger.status, stranger.code) == (404, "not_a_participant")
+    assert stranger.refusal == (404, "not_a_participant")
     assert ".workflows/review.yaml" in stranger.json["hint"]
-    await kernel.services.store.writer.commit(stop_workflow, "review:main#1", "cancelled", 130)
+    await kernel.writer.commit(stop_workflow, "review:main#1", "cancelled", 130)
     late = await kernel.ask("POST", "/messages", {"to": "alice@review", "text": "look"})
     assert (late.code, "awk start review" in late.json["hint"]) == ("workflow_not_running", True)
 
@@ -70,16 +62,15 @@ async def test_a_stopping_kernel_takes_nothing_new_but_can_be_read(kernel: Serve
     """Intake is stopped with 503."""
     assert (await kernel.ask("POST", "/shutdown", {"grace": 3})).status == 202
     assert kernel.asked_to_stop == [3.0]
-    refused = await kernel.ask("POST", "/messages", {"to": "alice", "text": "late"})
-    assert (refused.status, refused.code) == (503, "stopping")
-    assert (await kernel.ask("GET", "/health")).json["status"] == "stopping"
+    assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": "late"})).refusal == (503, "stopping")
+    assert (await kernel.get("/health"))["status"] == "stopping"
     assert (await kernel.ask("GET", "/ready")).status == 503
     assert (await kernel.ask("GET", "/agents")).status == 200
     assert (await kernel.ask("DELETE", "/agents/alice")).code == "stopping"
 
 
 async def test_a_kernel_whose_folder_is_gone_changes_nothing_and_can_be_stopped(kernel: ServedKernel) -> None:
-    root = kernel.services.files.catalog.root
+    root = kernel.root
     keep_root(str(root))
     root.rename(root.with_name("moved"))
     assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": "lost"})).status == 503
@@ -88,12 +79,12 @@ async def test_a_kernel_whose_folder_is_gone_changes_nothing_and_can_be_stopped(
 
 @pytest.mark.promise("P19")
 async def test_what_an_agents_file_would_run_needs_trust_also_after_an_edit(kernel: ServedKernel) -> None:
-    path = kernel.services.files.catalog.root / ".agents/alice.yaml"
+    path = kernel.root / ".agents/alice.yaml"
     body = {"to": "alice", "text": "hello"}
     assert (await kernel.ask("POST", "/messages", body)).status == 202
     path.write_text(ALICE.replace("text: done", 'shell: "id"'))
     refused = await kernel.ask("POST", "/messages", body)
-    assert (refused.status, refused.code) == (403, "untrusted")
+    assert refused.refusal == (403, "untrusted")
     assert (await kernel.ask("POST", "/messages", body | {"trust": True})).status == 202
     agreed = body | {"agree": [want["digest"] for want in refused.json["wants"]]}
     assert (await kernel.ask("POST", "/messages", agreed)).status == 202
@@ -113,7 +104,7 @@ async def test_many_messages_are_one_commit_and_one_answer_each(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In their order, and what is wrong with one is its own: decision 1.13."""
-    (kernel.services.files.catalog.root / ".agents/carol.yaml").write_text(ALICE)  # after the kernel last looked
+    (kernel.root / ".agents/carol.yaml").write_text(ALICE)  # after the kernel last looked
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     commits: list[object] = []
     commit = Writer.commit
@@ -132,7 +123,7 @@ async def test_many_messages_are_one_commit_and_one_answer_each(
         {"to": "alice", "text": " "},
         {"to": "a b", "text": "seven"},
         {"to": "@review", "text": "@alice eight"},
-        {"to": "alice", "text": "x" * (256 * 1024 + 1)},
+        {"to": "alice", "text": "x" * (RESOURCE_LIMIT_BYTES + 1)},
     ]
     sent = await kernel.ask("POST", "/messages", {"messages": asked})
     assert (sent.status, sent.json["schema"]) == (202, "awk/send-batch/1")
@@ -147,7 +138,7 @@ async def test_many_messages_are_one_commit_and_one_answer_each(
     taken = [one["sent"]["message_id"] for one in sent.json["results"] if "sent" in one]
     assert taken == sorted(taken, key=lambda name: int(name[1:]))
     assert all(len(one["sent"]["instruction_ids"]) == 1 for one in sent.json["results"] if "sent" in one)
-    said = (await kernel.ask("GET", "/spaces/review:main/channel")).json["messages"]
+    said = (await kernel.get("/spaces/review:main/channel"))["messages"]
     assert [one["text"] for one in said if one["from"] == "user"] == ["@alice eight"] * 2, "what was refused is nowhere"
 
 
@@ -162,7 +153,7 @@ async def test_a_batch_that_is_sent_again_adds_only_what_was_refused(kernel: Ser
     assert _codes(again) == ["", ""]
     assert again.json["results"][0] == first.json["results"][0]
     assert (await kernel.ask("POST", "/messages", body, headers=headers)).json == again.json
-    assert len((await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"]) == 1
+    assert len((await kernel.get("/spaces/dm:alice/channel"))["messages"]) == 1
     other = await kernel.ask(
         "POST", "/messages", {"messages": [{"to": "alice", "text": "another"}, *body["messages"][1:]]}, headers=headers
     )
@@ -171,7 +162,7 @@ async def test_a_batch_that_is_sent_again_adds_only_what_was_refused(kernel: Ser
 
 @pytest.mark.promise("P2")
 async def test_a_message_with_a_key_of_its_own_happens_once_in_whatever_batch(kernel: ServedKernel) -> None:
-    (kernel.services.files.catalog.root / ".agents/bob.yaml").write_text(ALICE)
+    (kernel.root / ".agents/bob.yaml").write_text(ALICE)
     mine = {"to": "alice", "text": "mine", "key": "order-7"}
     first = await kernel.ask("POST", "/messages", {"messages": [mine, mine]})
     ids = {one["sent"]["message_id"] for one in first.json["results"]}
@@ -180,13 +171,13 @@ async def test_a_message_with_a_key_of_its_own_happens_once_in_whatever_batch(ke
     second = await kernel.ask("POST", "/messages", {"messages": [{"to": "alice", "text": "new"}, mine, *others]})
     assert _codes(second) == ["", "", "key_reused", "key_reused"]
     assert second.json["results"][1]["sent"]["message_id"] in ids
-    texts = [one["text"] for one in (await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"]]
+    texts = [one["text"] for one in (await kernel.get("/spaces/dm:alice/channel"))["messages"]]
     assert sorted(texts) == ["mine", "new"]
 
 
 @pytest.mark.promise("P19")
 async def test_trust_is_asked_for_each_agent_of_a_batch(kernel: ServedKernel) -> None:
-    path = kernel.services.files.catalog.root / ".agents/alice.yaml"
+    path = kernel.root / ".agents/alice.yaml"
     (path.parent / "bob.yaml").write_text(ALICE)
     path.write_text(ALICE.replace("text: done", 'shell: "id"'))
     body = {"messages": [{"to": "alice", "text": "1"}, {"to": "bob", "text": "2"}, {"to": "alice", "text": "3"}]}
@@ -217,9 +208,29 @@ HOSTILE: tuple[Any, ...] = (
 async def test_a_request_of_another_shape_is_refused_whole(kernel: ServedKernel, body: Any) -> None:
     refused = await kernel.ask("POST", "/messages", body)
     assert refused.status in (400, 422)
-    assert (await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"] == []
+    assert (await kernel.get("/spaces/dm:alice/channel"))["messages"] == []
 
 
 async def test_a_batch_is_bounded_like_any_body(kernel: ServedKernel) -> None:
     whole = {"messages": [{"to": "alice", "text": "x" * (256 * 1024)}] * 17}
     assert (await kernel.ask("POST", "/messages", whole)).status == 413
+
+
+async def test_a_message_without_a_recipient_goes_to_the_default_agent(kernel: ServedKernel) -> None:
+    refused = await kernel.ask("POST", "/messages", {"text": "hi"})
+    assert (refused.status, "default_agent" in refused.json["hint"]) == (400, True)
+    project = kernel.services.files.catalog.root / ".agents.yaml"
+    project.write_text("default_agent: alice\n")
+    sent = await kernel.ask("POST", "/messages", {"text": "hi"})
+    assert sent.status == 202
+    said = (await kernel.ask("GET", f"/messages/{sent.json['message_id']}")).json
+    assert [one["agent"] for one in said["receipts"]] == ["alice"]
+
+
+async def test_a_message_over_256_kib_becomes_a_resource(kernel: ServedKernel) -> None:
+    text = "first line\n" + "é" * 300_000
+    sent = await kernel.ask("POST", "/messages", {"to": "alice", "text": text})
+    said = (await kernel.ask("GET", f"/messages/{sent.json['message_id']}")).json["message"]["text"]
+    assert said.startswith("first line\n")
+    name = said.rpartition("resource:")[2].partition(";")[0]
+    assert (await kernel.ask("GET", f"/resources/{name}")).json["content"] == text

@@ -48,7 +48,7 @@ async def test_what_happened_and_what_there_is_can_be_scraped_in_both_formats(ke
     bounded, whoever has no token sees nothing."""
     first = await kernel.attempt(text="one")
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "two"})
-    writer = kernel.services.store.writer
+    writer = kernel.writer
     usage = Usage(input_tokens=7, output_tokens=5, cost_usd=0.25)
 
     def name_model(tx: Transaction) -> None:
@@ -72,7 +72,7 @@ async def test_what_happened_and_what_there_is_can_be_scraped_in_both_formats(ke
         assert sorted(tokens.values()) == [0, 0, 5, 7]
         assert all(len(key) < LABEL_CHARACTERS * 2 and key.isprintable() for key in found)
     assert any(key.startswith("agent_worker_messages_created") for key in opened)
-    again = EventCounters(StoreLog(kernel.services.store.reader, writer, lambda: 0))  # type: ignore[arg-type]
+    again = EventCounters(StoreLog(kernel.reader, writer, lambda: 0))  # type: ignore[arg-type]
     assert (await again.look()).values == (await kernel.services.kernel.numbers.counters.look()).values
     stranger = await kernel.ask("GET", "/metrics", headers=kernel.headers(token=None))
     assert stranger.status == 401

@@ -1,7 +1,7 @@
 """GET /needs: what needs a person by the page, and the same number in ps and status."""
 
-from typing import Any
-
+from kernel.operations.context import AttemptActivity
+from kernel.services.worker_link import Elapsed
 from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import lease
 from tests.builders.api import ServedKernel
@@ -10,20 +10,17 @@ from tests.kernel.api.test_approvals import asked
 
 async def numbers(kernel: ServedKernel) -> set[int]:
     """What each view says."""
-    listed = (await kernel.ask("GET", "/needs")).json
-    views = [(await kernel.ask("GET", path)).json["needs"] for path in ("/ps", "/status", "/status?agent=alice")]
+    listed = await kernel.get("/needs")
+    views = [(await kernel.get(path))["needs"] for path in ("/ps", "/status", "/status?agent=alice")]
     return {listed["total"], len(listed["items"]), *views}
 
 
 async def failed(kernel: ServedKernel, count: int) -> None:
     """Instructions that failed for good."""
     for number in range(count):
-        sent = await kernel.ask("POST", "/messages", {"to": "alice", "text": "x"})
-        (instruction,) = sent.json["instruction_ids"]
-        assert await kernel.services.store.writer.commit(lease, instruction, b"%032d" % number)
-        await kernel.services.store.writer.commit(
-            close, instruction, 1, status="failed", text="\x1b[2Jno\nway", cause="invalid"
-        )
+        instruction = await kernel.send("alice", "x")
+        assert await kernel.writer.commit(lease, instruction, b"%032d" % number)
+        await kernel.writer.commit(close, instruction, 1, status="failed", text="\x1b[2Jno\nway", cause="invalid")
 
 
 async def test_every_view_has_the_same_number(kernel: ServedKernel) -> None:
@@ -31,7 +28,7 @@ async def test_every_view_has_the_same_number(kernel: ServedKernel) -> None:
     await kernel.attempt()
     await asked(kernel)
     assert await numbers(kernel) == {1}
-    (item,) = (await kernel.ask("GET", "/needs")).json["items"]
+    (item,) = (await kernel.get("/needs"))["items"]
     assert (item["kind"], item["id"], item["agent"], item["blocks"]) == ("approval", "a1", "alice", ["i1"])
     assert [action["command"] for action in item["actions"]] == ["awk approve a1", "awk deny a1"]
     await kernel.ask("POST", "/approvals/a1/deny")
@@ -47,19 +44,28 @@ async def test_a_list_that_is_too_long_is_given_by_the_page_and_nothing_is_left_
     await failed(kernel, 5)
     await kernel.attempt()
     await asked(kernel)
-    whole = (await kernel.ask("GET", "/needs")).json["items"]
+    whole = (await kernel.get("/needs"))["items"]
     assert [item["kind"] for item in whole] == ["approval", *["dead"] * 5]
     assert whole[1]["text"] == "alice: i5 ended failed (invalid): \x1b[2Jno way"
     for limit in (1, 2, 4, 6, 1000):
-        pages: list[dict[str, Any]] = []
-        following = ""
-        while True:
-            answer = await kernel.ask("GET", f"/needs?limit={limit}{following}")
-            assert answer.json["total"] == 6
-            assert len(answer.json["items"]) <= limit
-            pages += answer.json["items"]
-            if answer.json["next"] is None:
-                break
-            following = f"&after={answer.json['next']}"
-        assert pages == whole
+        pages = [page async for page in kernel.pages(f"/needs?limit={limit}", "after")]
+        assert all(page["total"] == 6 and len(page["items"]) <= limit for page in pages)
+        assert [item for page in pages for item in page["items"]] == whole
     assert (await kernel.ask("GET", "/needs?after=x")).status == 400
+
+
+async def test_a_silent_step_is_a_need_and_comes_before_agents_that_run(kernel: ServedKernel) -> None:
+    sent = await kernel.ask("POST", "/messages", {"to": "alice", "text": "x"})
+    (instruction,) = sent.json["instruction_ids"]
+    leased = await kernel.services.store.writer.commit(lease, instruction, b"%032d" % 1)
+    assert leased is not None
+    for is_quiet in (False, True):
+        elapsed = Elapsed(age_s=900.04, step_age_s=600, silent_s=400, is_quiet=is_quiet)
+        kernel.live[leased.instruction] = AttemptActivity(pid=None, doing="bash", elapsed=elapsed, leased=leased)
+        assert await numbers(kernel) == {int(is_quiet)}
+    (need,) = (await kernel.ask("GET", "/needs")).json["items"]
+    assert (need["kind"], need["id"], need["agent"], need["blocks"]) == ("silent", "i1", "alice", ["i1"])
+    assert need["text"].startswith("alice has had no output since ") and need["text"].endswith(" during bash")
+    assert [one["command"] for one in need["actions"]] == ["awk attach alice", "awk cancel i1", "awk restart alice"]
+    row = (await kernel.ask("GET", "/ps")).json["agents"][0]
+    assert (row["name"], row["age_s"], row["step_age_s"], row["silent_s"]) == ("alice", 900.0, 600, 400)

@@ -56,7 +56,7 @@ async def ask(
 
 async def leased(kernel: ServedKernel, token: str, node: str) -> str:
     """An attempt of alice on ``node``."""
-    writer = kernel.services.store.writer
+    writer = kernel.writer
     (instruction,) = (await writer.commit(append, Core.draft())).instruction_ids
     assert await writer.commit(lease, instruction, hashlib.sha256(token.encode()).digest(), node) is not None
     return instruction
@@ -108,16 +108,16 @@ async def test_everything_else_is_forbidden_there(
 ) -> None:
     await leased(kernel, "t1", "n1")
     bob = AgentSpec(key=AgentKey("bob"), origin="file", definition=b'{"model":"mock/m"}')
-    await kernel.services.store.writer.commit(put_agents, [bob])
-    here = await kernel.services.store.writer.commit(append, Core.draft_to("bob"))
+    await kernel.writer.commit(put_agents, [bob])
+    here = await kernel.writer.commit(append, Core.draft_to("bob"))
     await kernel.lease(here.instruction_ids[0], "here")
     answer = await ask(kernel, node, token, method, path, more)
-    assert (answer.status, answer.code) == (403, "forbidden")
+    assert answer.refusal == (403, "forbidden")
 
 
 async def test_a_token_of_a_node_opens_nothing_once_its_attempt_has_ended(kernel: ServedKernel) -> None:
     instruction = await leased(kernel, "t1", "n1")
-    await kernel.services.store.writer.commit(close, instruction, 1, status="done", text="")
+    await kernel.writer.commit(close, instruction, 1, status="done", text="")
     assert (await ask(kernel, "n1", "t1")).status == 403
 
 

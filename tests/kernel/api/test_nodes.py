@@ -22,4 +22,4 @@ from tests.builders.api import ServedKernel
 async def test_what_is_wrong_is_refused_and_nothing_is_kept(kernel: ServedKernel, asked: dict[str, Any]) -> None:
     refused = await kernel.ask("POST", "/nodes", asked)
     assert refused.status == 400
-    assert (await kernel.ask("GET", "/nodes")).json["nodes"] == []
+    assert (await kernel.get("/nodes"))["nodes"] == []

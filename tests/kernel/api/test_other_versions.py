@@ -40,7 +40,7 @@ def write_strangely(tx: Transaction) -> None:
 
 async def test_what_another_version_wrote_is_shown_and_hides_nothing(kernel: ServedKernel) -> None:
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "before"})
-    await kernel.services.store.writer.commit(write_strangely)
+    await kernel.writer.commit(write_strangely)
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "after"})
     channel = await kernel.ask("GET", "/spaces/dm:alice/channel")
     assert messages_lines(msgspec.convert(channel.json, Channel), SCREEN) == [
@@ -60,6 +60,6 @@ async def test_what_another_version_wrote_is_shown_and_hides_nothing(kernel: Ser
 
 async def test_an_entry_of_another_version_keeps_no_kernel_from_starting(kernel: ServedKernel) -> None:
     await kernel.attempt()
-    await kernel.services.store.writer.commit(write_strangely)
-    recovered = await kernel.services.store.writer.commit(recover)
+    await kernel.writer.commit(write_strangely)
+    recovered = await kernel.writer.commit(recover)
     assert recovered.requeued == ("i1",)

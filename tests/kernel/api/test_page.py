@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-import trio
 
 import interface
 from kernel.api.mcp.tools import MANAGEMENT
@@ -14,8 +13,9 @@ from kernel.operations.answers import KEY_SECONDS, OPEN_KEYS, WRONG_KEYS, WRONG_
 from kernel.store import tokens
 from protocol.errors import Refused
 from tests.builders.api import SALT, ServedKernel
-from tests.kernel.api.client import Answer
+from tests.kernel.api.client import Answer, at_once
 from tests.kernel.api.mcp.rpc import call
+from tests.kernel.refusals import refused
 
 
 async def opened(kernel: ServedKernel, *, read_only: bool = False) -> Answer:
@@ -84,9 +84,9 @@ async def test_a_key_is_good_for_one_token_of_the_owners_scopes(kernel: ServedKe
     assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": "go"}, headers=holder)).status == 202
     assert (await kernel.ask("GET", "/tokens", headers=holder)).code == "forbidden"
     assert (await kernel.ask("POST", "/page/keys", {}, headers=holder)).code == "forbidden", "no token makes more"
-    (row,) = (await kernel.ask("GET", "/tokens")).json["tokens"]
+    (row,) = (await kernel.get("/tokens"))["tokens"]
     assert (row["id"], row["name"], row["expires_at"]) == (answer["id"], "page", answer["expires_at"])
-    dump = kernel.services.store.reader.now(lambda conn: conn.serialize("main"))
+    dump = kernel.reader.now(lambda conn: conn.serialize("main"))
     assert answer["token"].encode() not in dump
     await kernel.ask("DELETE", f"/tokens/{answer['id']}")
     assert (await kernel.ask("GET", "/agents", headers=holder)).code == "unauthorized"
@@ -100,15 +100,8 @@ async def test_of_many_who_bring_the_same_key_at_once_one_is_served(kernel: Serv
         body = {"key": key} if path == "/page/token" else {}
         assert (await kernel.ask("POST", path, body, headers=headers)).code == "forbidden"
     kernel.below.clear()
-    answers: list[int] = []
-
-    async def bring() -> None:
-        answers.append((await kernel.ask("POST", "/page/token", {"key": key}, headers=kernel.headers(None))).status)
-
-    async with trio.open_nursery() as nursery:
-        for _ in range(8):
-            nursery.start_soon(bring)
-    assert sorted(answers) == [201, *([401] * 7)]
+    answers = await at_once(8, kernel.ask, "POST", "/page/token", {"key": key}, headers=kernel.headers(None))
+    assert sorted(answer.status for answer in answers) == [201, *([401] * 7)]
 
 
 @pytest.mark.promise("P80")
@@ -121,17 +114,11 @@ def test_keys_end_and_wrong_ones_are_bounded() -> None:
         keys.offer(f"key {number}", 100.0, read_only=number == 1)
     with pytest.raises(Refused, match="key is not valid"):
         keys.take("key 0", 100.0)
-    codes = []
-    for _ in range(2 * WRONG_KEYS):
-        with pytest.raises(Refused) as caught:
-            keys.take("guess", 101.0)
-        codes.append(caught.value.code)
+    codes = [refused(keys.take, "guess", 101.0).code for _ in range(2 * WRONG_KEYS)]
     assert codes == ["unauthorized"] * (WRONG_KEYS - 2) + ["busy"] * (WRONG_KEYS + 2)
     assert keys.take("key 1", 101.0)
     assert not keys.take("key 2", 101.0)
-    with pytest.raises(Refused) as caught:
-        keys.take("key 1", 101.0 + WRONG_SECONDS)
-    assert caught.value.code == "unauthorized"
+    assert refused(keys.take, "key 1", 101.0 + WRONG_SECONDS).code == "unauthorized"
 
 
 async def test_a_token_of_the_page_ends(kernel: ServedKernel) -> None:
@@ -141,7 +128,7 @@ async def test_a_token_of_the_page_ends(kernel: ServedKernel) -> None:
     assert (await kernel.ask("GET", "/agents", headers=headers)).code == "unauthorized"
     proof = await kernel.ask("GET", "/health?nonce=n&token=1", headers=kernel.headers(None))
     assert proof.json.get("proof") is None
-    assert (await kernel.ask("GET", "/tokens")).json["tokens"] == []
+    assert (await kernel.get("/tokens"))["tokens"] == []
     lasting = await store.writer.commit(tokens.create, "read", "page", SALT + "2", store.now_ms() + 1)
     assert (await kernel.ask("GET", "/agents", headers=kernel.headers(lasting.token))).status == 200
     count = store.reader.now(lambda conn: conn.execute("SELECT count(*), max(number) FROM tokens").fetchone())
@@ -153,17 +140,17 @@ async def test_a_read_token_changes_nothing(kernel: ServedKernel) -> None:
     answer = (await opened(kernel, read_only=True)).json
     assert (answer["scope"], answer["scopes"]) == ("read", ["read"])
     headers = kernel.headers(answer["token"])
-    before = kernel.services.store.reader.now(lambda conn: conn.serialize("main"))
+    before = kernel.reader.now(lambda conn: conn.serialize("main"))
     tried = [route for route in ROUTES if route.method != "GET" and not route.tokenless]
     for route in tried:
         path = re.sub(r"<(path:)?\w+>", "alice", route.path)
         refused = await kernel.ask(route.method, path, {}, headers=headers)
-        assert (refused.status, refused.code) == (403, "forbidden"), (route.method, route.path)
+        assert refused.refusal == (403, "forbidden"), (route.method, route.path)
     changing = [tool for tool in MANAGEMENT.values() if tool.row.needs != "read"]
     assert {"send", "workflow_run", "approval_decide"} <= {tool.name for tool in changing}
     for tool in changing:
         called = await call(kernel, tool.name, {}, token=answer["token"])
         assert called["isError"], tool.name
         assert called["structuredContent"]["code"] == "forbidden", tool.name
-    assert kernel.services.store.reader.now(lambda conn: conn.serialize("main")) == before
+    assert kernel.reader.now(lambda conn: conn.serialize("main")) == before
     assert kernel.asked_to_stop == []

@@ -35,12 +35,12 @@ async def refuses_others(kernel: ServedKernel, route: Operation) -> None:
         answer = await kernel.ask(route.method, f"{path}?{text}", body, headers=headers)
         if route.asks is not None and "`" in answer.body.decode():
             return  # its body does not fit, which is told first
-        assert (answer.status, answer.code) == (400, "bad_request"), (text, answer.body)
+        assert answer.refusal == (400, "bad_request"), (text, answer.body)
         assert text.partition("=")[0] in answer.json["detail"]
 
 
 async def test_every_parameter_is_described(kernel: ServedKernel) -> None:
-    document = (await kernel.ask("GET", "/openapi.json")).json
+    document = await kernel.get("/openapi.json")
     for path, methods in document["paths"].items():
         for method, one in methods.items():
             where = f"{method.upper()} {path}"

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import psutil
 import pytest
@@ -13,7 +14,7 @@ from kernel.operations.context import AttemptActivity
 from kernel.operations.resource_usage import ResourceSampler
 from kernel.store.agents import remove_agent
 from protocol.names import AgentKey
-from tests.builders.api import ServedKernel
+from tests.builders.api import ServedKernel, serve_kernel
 
 CHILD = "import time\nwhile time.process_time() < 0.1: pass\nprint(0, flush=True); input()"
 WORKER = f"""
@@ -35,7 +36,7 @@ async def test_the_process_table_shows_what_the_tree_of_a_worker_uses(kernel: Se
         assert worker.stdin is not None and worker.stdout is not None
         await worker.stdout.receive_some()
         kernel.live[instruction] = AttemptActivity(pid=worker.pid, doing="thinking")
-        (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
+        (row,) = (await kernel.get("/ps"))["agents"]
         alone = psutil.Process(worker.pid).memory_info().rss
         await worker.stdin.send_all(b"\n")
         await worker.wait()
@@ -55,53 +56,53 @@ def test_cpu_is_a_rate_since_the_last_look_and_a_dead_root_is_left_out() -> None
 
 
 async def test_an_agent_without_an_attempt_is_idle_and_has_no_pid(kernel: ServedKernel) -> None:
-    (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
+    (row,) = (await kernel.get("/ps"))["agents"]
     assert (row["name"], row["state"], row["pid"], row["rss_bytes"]) == ("alice", "idle", None, 0)
 
 
 async def test_ps_names_agents_as_they_can_be_sent_to(kernel: ServedKernel) -> None:
     """contracts 9: space|null; the member's name in the space that is shown, and none where there are several."""
-    folder = kernel.services.files.catalog.root / ".workflows"
+    folder = kernel.root / ".workflows"
     (folder / "al.yaml").write_text("agents:\n  boss: { ref: alice }\n")
     await kernel.ask("POST", "/workflows", {"workflow": "al"})
-    (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
+    (row,) = (await kernel.get("/ps"))["agents"]
     assert (row["name"], row["space"]) == ("boss", "al:main")
-    (alone,) = (await kernel.ask("GET", "/spaces/dm:alice/members")).json["members"]
+    (alone,) = (await kernel.get("/spaces/dm:alice/members"))["members"]
     assert (alone["name"], alone["agent"]) == ("alice", "alice")
     target = f"{row['name']}@{row['space']}"
     assert (await kernel.ask("POST", "/messages", {"to": target, "text": "work"})).status == 202
     await kernel.ask("POST", "/workflows", {"workflow": "al", "tag": "two"})
-    (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
+    (row,) = (await kernel.get("/ps"))["agents"]
     assert (row["name"], row["space"]) == ("alice", None)
-    assert (await kernel.ask("GET", "/agents/alice")).json["state"] == row["state"]
+    assert (await kernel.get("/agents/alice"))["state"] == row["state"]
 
 
 async def test_status_can_be_about_one_target(kernel: ServedKernel) -> None:
     """contracts 7: status [TARGET]; a workflow that was stopped is down, who was never there is not found."""
     assert (await kernel.ask("GET", "/status?space=review:main")).code == "workflow_not_running"
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    one = (await kernel.ask("GET", "/status?agent=alice")).json
+    one = await kernel.get("/status?agent=alice")
     assert (one["state"], one["agents"], one["workflows"]) == ("up", {"idle": 1}, [])
-    both = (await kernel.ask("GET", "/status?space=review:main")).json
+    both = await kernel.get("/status?space=review:main")
     assert (both["state"], both["agents"], len(both["workflows"])) == ("up", {"idle": 2}, 1)
-    assert (await kernel.ask("GET", "/status?space=review:main&agent=bob")).json["agents"] == {"idle": 1}
+    assert (await kernel.get("/status?space=review:main&agent=bob"))["agents"] == {"idle": 1}
     assert (await kernel.ask("GET", "/status?space=review:main&agent=olga")).code == "not_a_participant"
     assert (await kernel.ask("GET", "/status?agent=olga")).code == "unknown_agent"
     await kernel.ask("DELETE", "/workflows/review")
-    assert (await kernel.ask("GET", "/status?space=review:main")).json["state"] == "down"
+    assert (await kernel.get("/status?space=review:main"))["state"] == "down"
 
 
 async def test_status_says_what_is_wrong_with_the_project(kernel: ServedKernel) -> None:
-    root = kernel.services.files.catalog.root
-    assert (await kernel.ask("GET", "/status")).json["broken"] == []
+    root = kernel.root
+    assert (await kernel.get("/status"))["broken"] == []
     (root / "moniro.yaml").write_text("limits: {wokers: 3}\n")
-    (wrong,) = (await kernel.ask("GET", "/status")).json["broken"]
+    (wrong,) = (await kernel.get("/status"))["broken"]
     assert (wrong["path"], wrong["line"]) == ("moniro.yaml", 1)
     assert "wokers" in wrong["message"]
     (root / "moniro.yaml").unlink()
     (root / ".agents/alice.yaml").write_text("model: 3\n")
     (root / ".workflows/task.yaml").write_text("agents: {}\n")
-    status = (await kernel.ask("GET", "/status")).json
+    status = await kernel.get("/status")
     assert {one["path"] for one in status["broken"]} == {".agents/alice.yaml", ".workflows/task.yaml"}
     assert "awk validate" in status["notice"]
 
@@ -110,20 +111,16 @@ async def test_status_says_what_is_wrong_with_the_project(kernel: ServedKernel) 
 async def test_a_space_that_never_was_is_not_found(kernel: ServedKernel) -> None:
     assert (await kernel.ask("GET", "/spaces/dm:nobody/channel")).code == "unknown_agent"
     assert (await kernel.ask("GET", "/spaces/nothing:main/members")).code == "workflow_not_running"
-    members = (await kernel.ask("GET", "/spaces/dm:alice/members")).json["members"]
+    members = (await kernel.get("/spaces/dm:alice/members"))["members"]
     assert members == [{"name": "alice", "state": "idle", "agent": "alice", "status": None}]
 
 
 @pytest.mark.promise("P18")
 async def test_providers_tell_whether_a_key_is_set_and_never_the_key(tmp_path: object) -> None:
-    from pathlib import Path
-
-    from tests.builders.api import serve_kernel
-
     environ = {"ANTHROPIC_API_KEY": "sk-secret", "OURS_KEY": "sk-ours"}
     async with serve_kernel(Path(str(tmp_path)), environ) as kernel:
         own = "providers:\n  ours: { base_url: 'http://127.0.0.1:9/v1', api_key: $OURS_KEY }\n"
-        (kernel.services.files.catalog.root / "moniro.yaml").write_text(own)
+        (kernel.root / "moniro.yaml").write_text(own)
         answer = await kernel.ask("GET", "/providers")
     rows = {row["name"]: row for row in answer.json["providers"]}
     assert (rows["anthropic"]["key_set"], rows["openai"]["key_set"], rows["ours"]["key_set"]) == (True, False, True)
@@ -158,7 +155,7 @@ async def test_a_workflow_that_there_is_not_is_not_to_be_started(kernel: ServedK
             given = None if body is None else {key: text.format(name) for key, text in body.items()}
             refused = await kernel.ask(method, path.format(name), given)
             assert (refused.code, refused.json["hint"]) == ("workflow_not_running", hint), path
-    (kernel.services.files.catalog.root / "flow.yaml").write_text("agents: {alice: {ref: alice}}\n")
+    (kernel.root / "flow.yaml").write_text("agents: {alice: {ref: alice}}\n")
     assert (await kernel.ask("DELETE", "/workflows/nosuch")).json["hint"] == "running: none"
     await kernel.ask("POST", "/workflows", {"workflow": "./flow.yaml"})
     assert (await kernel.ask("POST", "/messages", {"to": "@flwo", "text": "hi"})).json["hint"] == "did you mean flow?"
@@ -170,9 +167,9 @@ async def test_a_workflow_that_there_is_not_is_not_to_be_started(kernel: ServedK
 async def test_what_was_said_to_an_agent_is_read_after_its_file_is_gone(kernel: ServedKernel) -> None:
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "hello"})
     await kernel.ask("POST", "/instructions/i1/cancel")
-    (kernel.services.files.catalog.root / ".agents/alice.yaml").unlink()
-    await kernel.services.store.writer.commit(remove_agent, AgentKey("alice"))
-    (message,) = (await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"]
+    (kernel.root / ".agents/alice.yaml").unlink()
+    await kernel.writer.commit(remove_agent, AgentKey("alice"))
+    (message,) = (await kernel.get("/spaces/dm:alice/channel"))["messages"]
     assert message["text"] == "hello"
     await kernel.ask("DELETE", "/agents/alice")
     assert (await kernel.ask("GET", "/spaces/dm:alice/channel")).code == "unknown_agent"

@@ -9,7 +9,7 @@ from kernel.store.attempts import narrow
 from protocol.agent import SCOPES, Scope
 from protocol.tools import DEPRECATED_TOOLS
 from tests.builders.api import ServedKernel
-from tests.kernel.api.mcp.rpc import call
+from tests.kernel.api.mcp.rpc import call, refusal
 
 HERE = "/spaces/review:main/rules"
 ECHO = {
@@ -21,13 +21,12 @@ ECHO = {
 
 async def attempt(kernel: ServedKernel, *scopes: Scope) -> None:
     """An attempt of alice in review whose token opens ``scopes``."""
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
     instruction = await kernel.attempt("alice@review")
-    await kernel.services.store.writer.commit(narrow, instruction, 1, frozenset(scopes))
+    await kernel.writer.commit(narrow, instruction, 1, frozenset(scopes))
 
 
 async def texts(kernel: ServedKernel) -> list[tuple[str, str]]:
-    found = (await kernel.ask("GET", "/spaces/review:main/channel")).json["messages"]
+    found = (await kernel.get("/spaces/review:main/channel"))["messages"]
     return [(one["from"], one["text"]) for one in found if one["kind"] == "said"]
 
 
@@ -46,7 +45,7 @@ async def test_a_person_defines_a_rule_which_is_listed_tried_and_switched_off(ke
     assert (off.json["enabled"], off.json["version"], off.json["fired"]) == (False, 2, 1)
     await kernel.ask("POST", "/messages", {"to": "@review", "text": "ship more"})
     assert (await texts(kernel))[-1] == ("user", "ship more")
-    assert [one["name"] for one in (await kernel.ask("GET", HERE)).json["rules"]] == ["echo"]
+    assert [one["name"] for one in (await kernel.get(HERE))["rules"]] == ["echo"]
 
 
 @pytest.mark.parametrize(
@@ -71,8 +70,7 @@ async def test_what_can_be_no_rule_is_refused_with_why(kernel: ServedKernel, rul
 @pytest.mark.promise("P54")
 async def test_an_agent_needs_the_scope_to_define_a_rule_and_may_do_no_more_by_it(kernel: ServedKernel) -> None:
     await attempt(kernel, *SCOPES)
-    refused = await call(kernel, "rule_define", {"rule": {"name": "mine", "then": [{"say": "x"}]}})
-    assert refused["structuredContent"]["code"] == "forbidden"
+    assert await refusal(kernel, "rule_define", {"rule": {"name": "mine", "then": [{"say": "x"}]}}) == "forbidden"
 
 
 @pytest.mark.promise("P54")
@@ -103,8 +101,6 @@ async def test_an_approval_rule_with_the_deprecated_name_of_a_tool_grants_calls_
     asked = {"tool": "rule_define", "input": {"rule": 1}, "wait_seconds": 0}
     await call(kernel, "auth_request", asked)
     assert (await kernel.ask("POST", "/approvals/a1/approve", {"always": '{"rule":*}'})).status == 200
-    await kernel.services.store.writer.commit(
-        lambda tx: tx.write("UPDATE approval_rules SET tool = 'proposal_define'", ())
-    )
+    await kernel.writer.commit(lambda tx: tx.write("UPDATE approval_rules SET tool = 'proposal_define'", ()))
     granted = await call(kernel, "auth_request", asked | {"input": {"rule": 2}})
     assert granted["structuredContent"]["decision"] == "granted", granted

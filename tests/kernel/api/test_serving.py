@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 import trio
-import trio.testing
 
-from kernel.api import connection, server
+from kernel.api import server
 from tests.builders.api import ServedKernel, serve_kernel
 from tests.kernel.api.client import connected
 from tests.kernel.api.test_events import say, say_much, watching
 
-pytestmark = pytest.mark.promise("P8", "P9", "HF09", "HF11")
+pytestmark = pytest.mark.promise("P8", "P9", "HF11")
 
 
 async def test_streams_say_goodbye_and_the_server_ends(
@@ -31,7 +30,6 @@ async def test_streams_say_goodbye_and_the_server_ends(
     assert caplog.text == ""
 
 
-@pytest.mark.promise("P8")
 async def test_a_client_that_does_not_read_cannot_keep_the_server_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -49,44 +47,6 @@ async def test_a_client_that_does_not_read_cannot_keep_the_server_open(
     assert caplog.text == ""
 
 
-@pytest.mark.promise("HF11")
-async def test_a_client_that_does_not_read_is_dropped(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "STALLED_SECONDS", 0.1)
-    subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
-    await say_much(kernel)
-    async with connected(kernel.port) as wire:
-        await wire.send("GET", "/events?since=0", kernel.headers().items(), b"")
-        await wire.event()
-        with trio.fail_after(5):
-            while not subscriptions:
-                await trio.testing.wait_all_tasks_blocked(0.01)
-            while subscriptions:
-                await trio.testing.wait_all_tasks_blocked(0.01)
-    assert (await kernel.ask("GET", "/health")).status == 200
-
-
-@pytest.mark.promise("HF09")
-async def test_slow_headers_are_not_waited_for(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "HEADERS_SECONDS", 0.1)
-    async with connected(kernel.port) as wire:
-        await wire.stream.send_all(b"GET /health HTTP/1.1\r\nHo")
-        with trio.fail_after(5):
-            assert await wire.stream.receive_some(1) == b""
-
-
-@pytest.mark.promise("HF09")
-async def test_slow_headers_of_a_later_request_are_not_waited_for(
-    kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with connected(kernel.port) as wire:
-        await wire.send("GET", "/health", kernel.headers().items(), b"")
-        await wire.answer()
-        monkeypatch.setattr(connection, "HEADERS_SECONDS", 0.1)
-        await wire.stream.send_all(b"GET /health HTTP/1.1\r\nHo")
-        with trio.fail_after(5):
-            assert await wire.stream.receive_some(1) == b""
-
-
 async def test_a_kept_connection_serves_many_requests(kernel: ServedKernel) -> None:
     async with connected(kernel.port) as wire:
         for _ in range(60):
@@ -95,7 +55,6 @@ async def test_a_kept_connection_serves_many_requests(kernel: ServedKernel) -> N
             wire.h11.start_next_cycle()
 
 
-@pytest.mark.promise("HF09")
 async def test_many_slow_clients_do_not_hold_up_the_others(kernel: ServedKernel) -> None:
     """200 connections that never finish their headers."""
     async with trio.open_nursery() as nursery:
@@ -113,7 +72,6 @@ async def test_many_slow_clients_do_not_hold_up_the_others(kernel: ServedKernel)
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.promise("P9")
 @pytest.mark.parametrize(
     "noise",
     [
@@ -141,7 +99,6 @@ async def test_noise_on_the_wire_ends_that_connection_only(kernel: ServedKernel,
     assert (await kernel.ask("GET", "/health")).status == 200
 
 
-@pytest.mark.promise("P8")
 async def test_a_cancelled_server_lets_go_at_once(tmp_path: Path) -> None:
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:

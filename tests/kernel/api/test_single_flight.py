@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ import trio.testing
 
 from tests.builders.api import ServedKernel
 from tests.kernel.api.client import Events, connected
-from tests.kernel.api.test_workflows import stop
+from tests.kernel.api.test_workflows import posting, stop
 
 SLOW = """\
 agents:
@@ -33,7 +34,7 @@ async def setup(kernel: ServedKernel) -> AsyncIterator[ServedKernel]:
 
 def write(kernel: ServedKernel, text: str = SLOW) -> Path:
     """The workflow ``slow``, whose setup tells that it runs and waits for ``go``. Returns the project."""
-    root = kernel.services.files.catalog.root
+    root = kernel.root
     (root / ".workflows/slow.yaml").write_text(text)
     os.mkfifo(root / "begun")
     os.mkfifo(root / "go")
@@ -63,7 +64,7 @@ async def test_a_repeat_waits_for_the_start_that_is_under_way_and_gets_its_answe
         nursery.start_soon(ask, same)
         await begun(root)
         other = await setup.ask("POST", "/workflows", {**same, "tag": "x"}, headers=headers)
-        assert (other.status, other.code) == (422, "key_reused")
+        assert other.refusal == (422, "key_reused")
         nursery.start_soon(ask, same)
         await go(root)
     await ask(same)
@@ -73,7 +74,7 @@ async def test_a_repeat_waits_for_the_start_that_is_under_way_and_gets_its_answe
     assert len({answer.body for answer in answers}) == 1
     assert (root / "ran.txt").read_text() == "ran\n"
     other = await setup.ask("POST", "/workflows", {**same, "tag": "x"}, headers=headers)
-    assert (other.status, other.code) == (422, "key_reused")
+    assert other.refusal == (422, "key_reused")
 
 
 async def test_a_failed_start_is_told_to_all_who_wait_and_forgotten(setup: ServedKernel) -> None:
@@ -114,34 +115,26 @@ async def test_a_repeat_takes_over_when_the_first_client_leaves_during_setup(set
             await go(root)
             await wire.event()
             assert (await anext(Events(wire))).event == "accepted"
-    assert [row["run"] for row in (await setup.ask("GET", "/workflows")).json["workflows"]] == ["slow:main"]
+    assert [row["run"] for row in (await setup.get("/workflows"))["workflows"]] == ["slow:main"]
 
 
 async def test_a_repeated_run_is_the_same_run(kernel: ServedKernel) -> None:
-    headers = kernel.headers(Idempotency_Key="k", Content_Type="application/json")
-    body = msgspec.json.encode({"workflow": "task"})
-    headers = {**headers, "Content-Length": str(len(body))}
+    run = partial(posting, kernel, "/run", {"workflow": "task"}, Idempotency_Key="k")
     seen: list[list[str]] = []
     for _ in range(2):
         with trio.fail_after(10):
-            async with connected(kernel.port) as wire:
-                await wire.send("POST", "/run", headers.items(), body)
-                await wire.event()
-                events = Events(wire)
-                seen.append([(await anext(events)).event or "" for _ in range(3)])
+            async with run() as events:
+                seen.append([(await anext(events)).event for _ in range(3)])
     assert seen[0] == seen[1]
     assert seen[0][0] == "accepted"
-    assert len((await kernel.ask("GET", "/runs")).json["runs"]) == 1
+    assert len((await kernel.get("/runs"))["runs"]) == 1
     await stop(kernel, "task:main#1")
     again = await kernel.ask("POST", "/serve", {"workflow": "task"}, headers=kernel.headers(Idempotency_Key="k"))
-    assert (again.status, again.code) == (422, "key_reused")
+    assert again.refusal == (422, "key_reused")
     with trio.fail_after(10):
-        async with connected(kernel.port) as wire:
-            await wire.send("POST", "/run", headers.items(), body)
-            await wire.event()
-            events = Events(wire)
+        async with run() as events:
             assert [(await anext(events)).event for _ in range(2)] == ["accepted", "result"]
-    assert len((await kernel.ask("GET", "/runs")).json["runs"]) == 1
+    assert len((await kernel.get("/runs"))["runs"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -155,4 +148,4 @@ async def test_a_repeated_run_is_the_same_run(kernel: ServedKernel) -> None:
 )
 async def test_a_limit_that_is_none_is_refused(kernel: ServedKernel, body: dict[str, object], code: str) -> None:
     answer = await kernel.ask("POST", "/run", body)
-    assert (answer.status, answer.code) == (400, code)
+    assert answer.refusal == (400, code)

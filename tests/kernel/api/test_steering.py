@@ -13,25 +13,20 @@ from kernel.store.transitions.journal import journal
 from protocol.ipc import Entry
 from protocol.names import AgentKey
 from tests.builders.api import ServedKernel
-from tests.kernel.api.client import Events, connected
+from tests.kernel.api.client import meanwhile
+from tests.kernel.api.test_workflows import posting
 
 SEND = {"to": "alice", "text": "work"}
 
 
-async def sent(kernel: ServedKernel, to: str = "alice") -> str:
-    answer = await kernel.ask("POST", "/messages", {"to": to, "text": "@alice work" if to[0] == "@" else "work"})
-    (instruction,) = answer.json["instruction_ids"]
-    return str(instruction)
-
-
 async def shown(kernel: ServedKernel, instruction: str) -> dict[str, Any]:
-    found: dict[str, Any] = (await kernel.ask("GET", f"/instructions/{instruction}")).json
+    found: dict[str, Any] = await kernel.get(f"/instructions/{instruction}")
     return found
 
 
 async def failed(kernel: ServedKernel) -> str:
     instruction = await kernel.attempt()
-    writer = kernel.services.store.writer
+    writer = kernel.writer
     await writer.commit(journal, instruction, 1, Entry(k=0, kind="reply", text="so far"))
     await writer.commit(
         close, instruction, 1, status="failed", cause="invalid", exit="1", stderr_tail="Traceback: boom"
@@ -45,9 +40,8 @@ async def test_what_failed_shows_its_last_words_and_is_retried(kernel: ServedKer
     assert (await shown(kernel, instruction))["attempts"][0]["stderr_tail"] == "Traceback: boom"
     kept = await kernel.ask("POST", f"/instructions/{instruction}/retry", {"fresh": False})
     assert (kept.json["status"], kept.json["standing"], len(kept.json["steps"])) == ("queued", "runnable", 1)
-    refused = await kernel.ask("POST", f"/instructions/{instruction}/retry")
-    assert (refused.status, refused.code) == (409, "conflict")
-    assert (await kernel.ask("GET", "/dead")).json["instructions"] == []
+    assert (await kernel.ask("POST", f"/instructions/{instruction}/retry")).refusal == (409, "conflict")
+    assert (await kernel.get("/dead"))["instructions"] == []
 
 
 async def test_calls_that_failed_are_shown_with_what_they_gave(kernel: ServedKernel) -> None:
@@ -60,7 +54,7 @@ async def test_calls_that_failed_are_shown_with_what_they_gave(kernel: ServedKer
         Entry(k=3, kind="tool", name="write", text="not allowed", is_error=True, refused="denied"),
         Entry(k=4, kind="tool", name="bash", text="x" * 100_000, is_error=True),
     ):
-        await kernel.services.store.writer.commit(journal, instruction, 1, entry)
+        await kernel.writer.commit(journal, instruction, 1, entry)
     first, second = (await shown(kernel, instruction))["steps"]
     assert first["failed"] == []
     assert [(call["tool"], call["why"], call["text"][:11]) for call in second["failed"]] == [
@@ -81,7 +75,7 @@ async def test_a_fresh_retry_forgets_the_steps(kernel: ServedKernel) -> None:
 )
 async def test_an_agent_is_held_and_let_go(kernel: ServedKernel, what: str, state: str) -> None:
     """contracts 4: POST /agents/:name/{reset,pause,resume,stop}, also of an agent whose file has just come."""
-    (kernel.services.files.catalog.root / ".agents/carol.yaml").write_text("model: mock/x\nmock: [{ text: hi }]\n")
+    (kernel.root / ".agents/carol.yaml").write_text("model: mock/x\nmock: [{ text: hi }]\n")
     for name in ("alice", "carol"):
         for _ in range(2):
             answer = await kernel.ask("POST", f"/agents/{name}/{what}")
@@ -96,7 +90,7 @@ async def test_a_stopped_agent_keeps_its_messages_until_it_is_resumed(kernel: Se
     (instruction,) = receipt["instruction_ids"]
     assert receipt["held"] == {instruction: "stopped"}
     assert (await shown(kernel, instruction))["standing"] == "person"
-    assert [row["state"] for row in (await kernel.ask("GET", "/ps")).json["agents"]] == ["stopped"]
+    assert [row["state"] for row in (await kernel.get("/ps"))["agents"]] == ["stopped"]
     await kernel.ask("POST", "/agents/alice/resume")
     assert (await shown(kernel, instruction))["standing"] == "runnable"
     assert (await kernel.ask("POST", "/messages", SEND)).json["held"] == {}
@@ -109,11 +103,11 @@ async def test_a_restart_ends_what_the_agent_does_and_clears_what_kept_it(kernel
     def back_off(tx: Transaction) -> None:
         tx.conn.execute("UPDATE agents SET crash_streak = 3, resume_at_ms = ? WHERE key = 'alice'", (tx.now_ms + 9000,))
 
-    await kernel.services.store.writer.commit(back_off)
-    assert [row["state"] for row in (await kernel.ask("GET", "/ps")).json["agents"]] == ["backoff"]
+    await kernel.writer.commit(back_off)
+    assert [row["state"] for row in (await kernel.get("/ps"))["agents"]] == ["backoff"]
     assert (await kernel.ask("POST", "/agents/alice/restart")).json["state"] == "idle"
     assert kernel.interrupted == ["alice"]
-    assert [row["state"] for row in (await kernel.ask("GET", "/ps")).json["agents"]] == ["idle"]
+    assert [row["state"] for row in (await kernel.get("/ps"))["agents"]] == ["idle"]
 
 
 async def test_an_agent_is_shown_and_changed_in_the_words_of_ps(kernel: ServedKernel) -> None:
@@ -122,12 +116,12 @@ async def test_an_agent_is_shown_and_changed_in_the_words_of_ps(kernel: ServedKe
     def back_off(tx: Transaction) -> None:
         tx.conn.execute("UPDATE agents SET resume_at_ms = ? WHERE key = 'alice'", (tx.now_ms + 9000,))
 
-    await kernel.services.store.writer.commit(back_off)
-    (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
+    await kernel.writer.commit(back_off)
+    (row,) = (await kernel.get("/ps"))["agents"]
     assert row["state"] == "backoff" and row["until"]
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     for space in ("dm:alice", "review:main"):
-        members = (await kernel.ask("GET", f"/spaces/{space}/members")).json["members"]
+        members = (await kernel.get(f"/spaces/{space}/members"))["members"]
         assert members[0]["state"] == "backoff"
     for answer in [await kernel.ask("GET", "/agents/alice"), await kernel.ask("POST", "/agents/alice/resume")]:
         assert [answer.json[key] for key in ("state", "reason", "until")] == [
@@ -135,7 +129,7 @@ async def test_an_agent_is_shown_and_changed_in_the_words_of_ps(kernel: ServedKe
         ]
     await kernel.ask("POST", "/agents/alice/reset")
     await kernel.attempt()
-    assert (await kernel.ask("GET", "/agents/alice")).json["state"] == "running"
+    assert (await kernel.get("/agents/alice"))["state"] == "running"
     assert (await kernel.ask("POST", "/agents/alice/pause")).json["state"] == "paused"
     assert (await kernel.ask("POST", "/agents/alice/resume")).json["state"] == "running"
 
@@ -150,12 +144,13 @@ async def test_a_restart_that_is_asked_for_again_does_not_stop_the_new_worker(ke
     assert kernel.interrupted == ["alice", "alice"]
 
 
-async def test_why_an_agent_is_in_error_is_shown_where_people_look(kernel: ServedKernel) -> None:
-    await kernel.services.store.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes in 60 s")
-    (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
-    status = (await kernel.ask("GET", "/status")).json
+async def test_why_an_agent_is_in_error_is_shown_where_people_look_until_it_is_reset(kernel: ServedKernel) -> None:
+    await kernel.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes in 60 s")
+    (row,) = (await kernel.get("/ps"))["agents"]
+    status = await kernel.get("/status")
     assert (row["state"], row["reason"]) == ("error", "5 crashes in 60 s")
     assert (status["state"], status["held"][0]["reason"]) == ("degraded", "5 crashes in 60 s")
+    assert (await kernel.ask("POST", "/agents/alice/reset")).json["state"] == "idle"
 
 
 async def test_a_workflow_is_paused_resumed_and_continued(kernel: ServedKernel) -> None:
@@ -163,7 +158,7 @@ async def test_a_workflow_is_paused_resumed_and_continued(kernel: ServedKernel) 
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     for path in ("/workflows/review", "/workflows/review/main"):
         assert (await kernel.ask("POST", f"{path}/pause")).json["paused"] is True
-        instruction = await sent(kernel, "@review")
+        instruction = await kernel.send("@review", "@alice work")
         assert (await shown(kernel, instruction))["waits_for"] == "paused"
         assert (await kernel.ask("POST", f"{path}/continue")).json["paused"] is True
         assert (await kernel.ask("POST", f"{path}/resume")).json["paused"] is False
@@ -174,10 +169,10 @@ async def test_a_workflow_is_paused_resumed_and_continued(kernel: ServedKernel) 
 async def test_an_inbox_shows_what_is_not_handled(kernel: ServedKernel) -> None:
     """contracts 9: inbox, by space."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    await sent(kernel)
-    await sent(kernel, "@review")
+    await kernel.send()
+    await kernel.send("@review", "@alice work")
     for query, space in (("", "dm:alice"), ("?space=review:main", "review:main")):
-        inbox = (await kernel.ask("GET", f"/agents/alice/inbox{query}")).json
+        inbox = await kernel.get(f"/agents/alice/inbox{query}")
         assert (inbox["agent"], inbox["space"]) == ("alice", space)
         assert [(row["from"], row["state"]) for row in inbox["deliveries"]] == [("user", "queued")]
     assert (await kernel.ask("GET", "/agents/nobody/inbox")).code == "unknown_agent"
@@ -186,26 +181,16 @@ async def test_an_inbox_shows_what_is_not_handled(kernel: ServedKernel) -> None:
 @pytest.mark.promise("P26")
 async def test_who_waits_for_an_answer_is_told_when_only_a_person_can_help(kernel: ServedKernel) -> None:
     """Serve and run end when the agent goes into error, and say so; they never hang."""
-    answers: list[dict[str, Any]] = []
-
-    async def serve() -> None:
-        answers.append((await kernel.ask("POST", "/serve", SEND)).json)
-
-    async with trio.open_nursery() as nursery, connected(kernel.port) as wire:
-        with kernel.services.store.feed.subscribe(wanted=lambda event: event.type == "instruction.queued") as queued:
-            nursery.start_soon(serve)
-            with trio.fail_after(5):
-                await anext(queued)
-        body = b'{"to":"alice","text":"more"}'
-        fields = kernel.headers() | {"Content-Type": "application/json", "Content-Length": str(len(body))}
-        await wire.send("POST", "/run", fields.items(), body)
-        await wire.event()
-        stream = Events(wire)
-        assert (await anext(stream)).event == "accepted"
-        await kernel.services.store.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes")
+    async with meanwhile(kernel.ask, "POST", "/serve", SEND) as answers:
         with trio.fail_after(5):
-            last = [event async for event in stream][-1]
-    for report in (*answers, last.data):
+            while not (await kernel.get("/agents/alice/queue"))["instructions"]:
+                pass
+        async with posting(kernel, "/run", SEND) as stream:
+            assert (await anext(stream)).event == "accepted"
+            await kernel.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes")
+            with trio.fail_after(5):
+                last = [event async for event in stream][-1]
+    for report in (answers[0].json, last.data):
         (result,) = report["results"]
         assert (result["status"], result["waits_for"]) == ("waiting", "error")
 
@@ -215,27 +200,17 @@ async def test_a_wait_for_a_paused_agent_ends_at_once(kernel: ServedKernel) -> N
     await kernel.ask("POST", "/agents/alice/pause")
     (result,) = (await kernel.ask("POST", "/serve", SEND)).json["results"]
     assert (result["status"], result["waits_for"]) == ("waiting", "paused")
-    assert len((await kernel.ask("GET", "/agents/alice/queue")).json["instructions"]) == 1
-
-
-async def test_events_can_be_asked_for_by_several_types(kernel: ServedKernel) -> None:
-    await sent(kernel)
-    await kernel.ask("POST", "/agents/alice/pause")
-    query = "/events?follow=0&since=0&type=instruction.queued,agent.changed"
-    text = (await kernel.ask("GET", query)).body.decode()
-    kinds = {line.removeprefix("event: ") for line in text.splitlines() if line.startswith("event: ")}
-    assert kinds == {"instruction.queued", "agent.changed"}
+    assert len((await kernel.get("/agents/alice/queue"))["instructions"]) == 1
 
 
 async def test_a_field_that_a_route_does_not_know_is_refused_where_it_takes_none_too(kernel: ServedKernel) -> None:
     """A body that nobody reads was meant to do something: 400, and nothing is done."""
     bodies: tuple[object, ...] = ({"until": "tomorrow"}, [], "now", {"agents": ["bob"]})
     for body in bodies:
-        refused = await kernel.ask("POST", "/agents/alice/pause", body)
-        assert (refused.status, refused.json["code"]) == (400, "bad_request")
-    assert (await kernel.ask("GET", "/agents/alice")).json["state"] == "idle"
+        assert (await kernel.ask("POST", "/agents/alice/pause", body)).refusal == (400, "bad_request")
+    assert (await kernel.get("/agents/alice"))["state"] == "idle"
     assert (await kernel.ask("POST", "/agents/alice/pause", {})).status == 200
-    assert (await kernel.ask("GET", "/agents/alice")).json["state"] == "paused"
+    assert (await kernel.get("/agents/alice"))["state"] == "paused"
 
 
 @pytest.mark.promise("SF03", "SF11")
@@ -253,13 +228,13 @@ async def test_a_kernel_that_cannot_write_is_not_ready_and_says_why_until_it_can
     assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": "x"})).code == "busy"
     ready = await kernel.ask("GET", "/ready")
     assert (ready.status, ready.json) == (503, {"ready": False, "status": "busy"})
-    status = (await kernel.ask("GET", "/status")).json
+    status = await kernel.get("/status")
     assert (status["state"], status["storage"]) == ("degraded", "busy")
     assert "another program has locked the database" in status["notice"]
     stranger.execute("ROLLBACK")
     stranger.close()
-    assert (await kernel.ask("GET", "/ready")).json == {"ready": True, "status": "ok"}
-    assert (await kernel.ask("GET", "/status")).json["state"] == "up"
+    assert await kernel.get("/ready") == {"ready": True, "status": "ok"}
+    assert (await kernel.get("/status"))["state"] == "up"
 
 
 @pytest.mark.parametrize(
@@ -273,19 +248,13 @@ async def test_a_stop_is_answered_when_nothing_runs_any_more_unless_nobody_wants
     tree_gone = trio.Event()
     kernel.awaited.append(tree_gone)
     assert (await kernel.ask(method, f"{path}?wait=no")).status == 400
-    answers: list[str] = []
-
-    async def stop() -> None:
-        answers.append((await kernel.ask(method, path)).json["state"])
-
-    async with trio.open_nursery() as nursery:
-        with kernel.services.store.feed.subscribe() as events:
-            nursery.start_soon(stop)
+    with kernel.feed.subscribe() as events:
+        async with meanwhile(kernel.ask, method, path) as answers:
             await anext(events)  # it is stopped, and its tree is not gone
-        await trio.testing.wait_all_tasks_blocked()
-        assert answers == []
-        tree_gone.set()
-    assert answers == ["stopped"]
+            await trio.testing.wait_all_tasks_blocked()
+            assert answers == []
+            tree_gone.set()
+    assert answers[0].json["state"] == "stopped"
     if method == "POST":
         kernel.awaited.append(trio.Event())
         assert (await kernel.ask(method, f"{path}?wait=false")).status == 200

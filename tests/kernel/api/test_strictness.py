@@ -52,7 +52,6 @@ LENGTH = b"Content-Length: %d\r\n" % len(BODY)
 TE = b"Transfer-Encoding: chunked\r\n"
 
 
-@pytest.mark.promise("P17")
 @pytest.mark.parametrize(
     ("start", "more", "body"),
     [
@@ -102,7 +101,6 @@ async def test_what_could_be_read_in_two_ways_is_not_executed(
     assert await said(kernel) == []
 
 
-@pytest.mark.promise("P17")
 @pytest.mark.parametrize("coding", [b"gzip, chunked", b"chunked, identity", b"xchunked", b"chunked\x0b"])
 async def test_another_transfer_coding_is_not_executed(kernel: ServedKernel, coding: bytes) -> None:
     request = START + ordinary(kernel) + b"Transfer-Encoding: %s\r\n\r\n" % coding + CHUNKED
@@ -137,7 +135,6 @@ async def test_requests_that_come_together_are_answered_in_their_order(kernel: S
     assert statuses(answers) == [b"200", b"200", b"400"]
 
 
-@pytest.mark.promise("P17")
 @pytest.mark.parametrize(
     "lines",
     [

@@ -9,6 +9,7 @@ import pytest
 from kernel.api.routes import ROUTES, route_of
 from kernel.operations.operation import Operation
 from kernel.policy.access import ADMIN, RECORD, STRANGER, Access
+from protocol.discovery import is_proof, proof_key
 from protocol.errors import Refused
 from tests.builders.api import RECORD_TOKEN, ServedKernel
 from tests.kernel.api.client import Events, Headers, connected
@@ -21,7 +22,7 @@ OPERATE: Final = {
     "POST /agents/<name>/stop", "POST /agents/<name>/restart", "POST /workflows", "DELETE /workflows/<name>",
     "DELETE /workflows/<name>/<tag>", "POST /workflows/<name>/pause", "POST /workflows/<name>/resume",
     "POST /workflows/<name>/<tag>/pause", "POST /workflows/<name>/<tag>/resume", "POST /run", "POST /serve",
-    "POST /messages", "POST /instructions/<id>/cancel", "POST /instructions/<id>/retry",
+    "POST /messages", "POST /spaces", "POST /instructions/<id>/cancel", "POST /instructions/<id>/retry",
     "POST /instructions/cancel", "POST /instructions/retry",
     "POST /instructions/<id>/promote", "POST /feedback", "POST /spaces/<space>/proposals",
     "POST /spaces/<space>/proposals/<id>/cancel", "POST /spaces/<space>/resources", "POST /spaces/<space>/tasks",
@@ -94,11 +95,11 @@ async def made(kernel: ServedKernel, scope: str) -> str:
 async def test_a_token_is_made_listed_and_taken_back(kernel: ServedKernel) -> None:
     first = (await kernel.ask("POST", "/tokens", {"scope": "read", "name": "ci"})).json
     await kernel.ask("POST", "/tokens", {"scope": "approve:alice,bob"})
-    listed = (await kernel.ask("GET", "/tokens")).json["tokens"]
+    listed = (await kernel.get("/tokens"))["tokens"]
     assert [(row["id"], row["scope"], row["name"]) for row in listed] == [
         ("k1", "read", "ci"), ("k2", "approve:alice,bob", "")
     ]  # fmt: skip
-    dump = kernel.services.store.reader.now(lambda conn: conn.serialize("main"))
+    dump = kernel.reader.now(lambda conn: conn.serialize("main"))
     assert first["token"].encode() not in dump
     headers = kernel.headers(first["token"])
     assert (await kernel.ask("GET", "/agents", headers=headers)).status == 200
@@ -112,7 +113,7 @@ async def test_a_token_is_made_listed_and_taken_back(kernel: ServedKernel) -> No
 @pytest.mark.parametrize("scope", ["", "admin", "read:alice", "approve:", "approve:alice,", "approve:All", "write"])
 async def test_a_scope_that_there_is_not_is_refused(kernel: ServedKernel, scope: str) -> None:
     answer = await kernel.ask("POST", "/tokens", {"scope": scope})
-    assert (answer.status, answer.code) == (400, "bad_request")
+    assert answer.refusal == (400, "bad_request")
     assert "scope (needed), name" in answer.json["hint"]
 
 
@@ -133,8 +134,7 @@ async def test_too_small_a_scope_is_refused_before_anything_is_looked_at(
 ) -> None:
     """403 whether or not the thing is there, and while the body is still under way."""
     headers = kernel.headers(await made(kernel, scope))
-    answer = await kernel.ask(method, path, headers=headers, raw=b"{ no json")
-    assert (answer.status, answer.code) == (403, "forbidden")
+    assert (await kernel.ask(method, path, headers=headers, raw=b"{ no json")).refusal == (403, "forbidden")
     async with connected(kernel.port) as wire:
         fields = headers | {"Content-Type": "application/json", "Content-Length": "1000000"}
         request = h11.Request(method=method, target=path, headers=list(fields.items()))
@@ -160,7 +160,7 @@ async def gives_no_trust(kernel: ServedKernel, headers: Headers) -> None:
         ("/spaces/review:main/tasks", {"tasks": [{"title": "one"}, {"title": "two", "check": "touch /tmp/mine"}]}),
     ):
         answer = await kernel.ask("POST", path, body, headers=headers)
-        assert (answer.status, answer.code) == (403, "forbidden"), path
+        assert answer.refusal == (403, "forbidden"), path
         assert "token" in answer.json["detail"]
     assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": "go"}, headers=headers)).status == 202
 
@@ -187,7 +187,7 @@ async def test_no_other_spelling_of_a_route_opens_it(kernel: ServedKernel, scope
             fields = headers | {"Content-Type": "application/json", "Content-Length": str(len(body))}
             await wire.send(method, path, fields.items(), body)
             assert (await wire.event()).status_code >= 400, method
-    assert len((await kernel.ask("GET", "/tokens")).json["tokens"]) == 1
+    assert len((await kernel.get("/tokens"))["tokens"]) == 1
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
@@ -219,14 +219,14 @@ async def test_a_key_that_was_used_decides_nothing_else(kernel: ServedKernel) ->
     answers = [await kernel.ask("POST", f"/approvals/{id_}/approve", headers=headers) for id_ in ("a1", "a2", "a1")]
     assert [answer.status for answer in answers] == [200, 422, 200]
     assert answers[1].code == "key_reused"
-    assert (await kernel.ask("GET", "/approvals/a2")).json["state"] == "open"
+    assert (await kernel.get("/approvals/a2"))["state"] == "open"
 
 
 async def test_a_process_of_ours_gets_no_further_with_a_token(kernel: ServedKernel) -> None:
     headers = kernel.headers(await made(kernel, "approve"))
     kernel.below.append(True)
     answer = await kernel.ask("POST", "/workflows", {"workflow": "task"}, headers=headers)
-    assert (answer.status, answer.code) == (403, "forbidden")
+    assert answer.refusal == (403, "forbidden")
 
 
 async def test_a_token_for_some_agents_decides_for_them_alone(kernel: ServedKernel) -> None:
@@ -239,7 +239,7 @@ async def test_a_token_for_some_agents_decides_for_them_alone(kernel: ServedKern
         assert (await kernel.ask("POST", f"{path}/{verb}", headers=bobs)).code == "forbidden"
     refused = await kernel.ask("POST", f"{path}/approve", {"always": "*", "all_agents": True}, headers=alices)
     assert refused.code == "forbidden"
-    assert (await kernel.ask("GET", path)).json["state"] == "open"
+    assert (await kernel.get(path))["state"] == "open"
     assert (await kernel.ask("POST", f"{path}/approve", headers=alices)).json["state"] == "granted"
 
 
@@ -269,8 +269,6 @@ async def test_a_stream_ends_when_its_token_is_taken_back(kernel: ServedKernel) 
 
 
 async def test_the_kernel_proves_to_know_a_token_before_it_is_shown(kernel: ServedKernel) -> None:
-    from protocol.discovery import is_proof, proof_key
-
     token = await made(kernel, "read")
     key, number = proof_key(token)
     proof = (await kernel.ask("GET", f"/health?nonce=n&token={number}", headers=kernel.headers(None))).json["proof"]
@@ -294,7 +292,7 @@ async def test_the_token_of_the_record_opens_what_one_that_operates_does(kernel:
         ("POST", "/approvals/a1/approve", {}),
     ):
         answer = await kernel.ask(method, path, body, headers=headers)
-        assert (answer.status, answer.code) == (403, "forbidden"), path
+        assert answer.refusal == (403, "forbidden"), path
     assert (await kernel.ask("POST", "/workflows", {"workflow": "review"}, headers=headers)).status == 201
     sent = await kernel.ask("POST", "/messages", {"to": "alice", "text": "go"}, headers=headers)
     assert (await kernel.ask("GET", f"/messages/{sent.json['message_id']}", headers=headers)).status == 200

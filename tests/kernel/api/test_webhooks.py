@@ -24,43 +24,44 @@ webhooks:
 
 async def digests(kernel: ServedKernel) -> list[str]:
     """Of the webhooks in the file; the store knows the first two."""
+    force_setattr(kernel.services.files, "environ", {"S": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"})
     catalog = kernel.services.files.catalog
     root = Path(kernel.services.kernel.identity.project)
     (root / "moniro.yaml").write_text(FILE)
     found = [outgoing_unit(hook).digest for hook in catalog.project().webhooks]
-    await kernel.services.store.writer.commit(webhooks.keep, found[:2])
+    await kernel.writer.commit(webhooks.keep, found[:2])
     return found
 
 
 async def fail(kernel: ServedKernel, digest: str, tries: int, verdict: DeliveryVerdict) -> None:
     """Have a delivery fail, which had failed so often before."""
     outcome = DeliveryOutcome(1, tries, verdict, "status 500")
-    await kernel.services.store.writer.commit(webhooks.settle, digest, "https://one.example", [outcome], 1)
+    await kernel.writer.commit(webhooks.settle, digest, "https://one.example", [outcome], 1)
 
 
 async def standing(kernel: ServedKernel) -> list[tuple[str, int]]:
     """State of each, and what waits."""
-    listed = (await kernel.ask("GET", "/webhooks")).json["webhooks"]
+    listed = (await kernel.get("/webhooks"))["webhooks"]
     return [(row["state"], row["waiting"]) for row in listed]
 
 
 async def test_webhooks_are_listed_as_they_stand(kernel: ServedKernel) -> None:
     found = await digests(kernel)
     await fail(kernel, found[0], 0, DeliveryVerdict("again", 5))
-    listed = (await kernel.ask("GET", "/webhooks")).json["webhooks"]
+    listed = (await kernel.get("/webhooks"))["webhooks"]
     assert [(row["host"], row["state"], row["waiting"]) for row in listed] == [
         ("https://one.example", "told", 1), ("https://two.example", "told", 0), ("https://new.example", "unused", 0),
     ]  # fmt: skip
     assert [row["id"] for row in listed] == [webhook_id(digest) for digest in found]
     assert "secret-path" not in str(listed)
-    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+    assert (await kernel.get("/needs"))["total"] == 0
 
 
 async def test_in_safe_mode_none_is_listed_as_told(kernel: ServedKernel) -> None:
     await digests(kernel)
     state = replace(kernel.services.kernel.state, safe_mode=lambda: True)
     force_setattr(kernel.services.kernel, "state", state)
-    assert [row["state"] for row in (await kernel.ask("GET", "/webhooks")).json["webhooks"]] == [
+    assert [row["state"] for row in (await kernel.get("/webhooks"))["webhooks"]] == [
         "held", "held", "unused",
     ]  # fmt: skip
 
@@ -69,23 +70,23 @@ async def test_one_that_ended_needs_a_person_and_goes_on_when_it_is_tried_again(
     """410: the need names the server, and its command settles it."""
     found = await digests(kernel)
     await fail(kernel, found[0], 0, DeliveryVerdict("disabled"))
-    (need,) = (await kernel.ask("GET", "/needs")).json["items"]
+    (need,) = (await kernel.get("/needs"))["items"]
     assert (need["kind"], need["id"]) == ("webhook", webhook_id(found[0]))
     assert need["text"].startswith("Webhook https://one.example returned 410 Gone")
     assert need["actions"][0]["command"] == f"awk webhook retry {need['id']}"
-    assert (await kernel.ask("GET", "/status")).json["needs"] == (await kernel.ask("GET", "/ps")).json["needs"] == 1
+    assert (await kernel.get("/status"))["needs"] == (await kernel.get("/ps"))["needs"] == 1
     assert (await standing(kernel))[0] == ("ended", 0)
     after = await kernel.ask("POST", f"/webhooks/{need['id']}/retry")
     assert after.json["webhooks"][0]["state"] == "told"
-    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+    assert (await kernel.get("/needs"))["total"] == 0
 
 
 async def test_one_that_fails_for_most_of_a_day_needs_a_person(kernel: ServedKernel) -> None:
     found = await digests(kernel)
     for tries in range(LASTING_TRIES):
-        assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+        assert (await kernel.get("/needs"))["total"] == 0
         await fail(kernel, found[1], tries, DeliveryVerdict("again", PAUSES_SECONDS[tries]))
-    (need,) = (await kernel.ask("GET", "/needs")).json["items"]
+    (need,) = (await kernel.get("/needs"))["items"]
     assert "failed 8 times" in need["text"]
     assert (await standing(kernel))[1] == ("failing", 1)
     await kernel.ask("POST", f"/webhooks/{need['id']}/retry")
@@ -102,3 +103,14 @@ async def test_what_cannot_be_tried_is_refused(kernel: ServedKernel) -> None:
     assert (await kernel.ask("POST", f"/webhooks/{webhook_id(found[2])}/retry")).code == "conflict"
     kernel.below.append(True)
     assert (await kernel.ask("POST", f"/webhooks/{webhook_id(found[0])}/retry")).code == "forbidden"
+
+
+async def test_one_without_its_secret_is_unused_and_needs_a_restart_with_it(kernel: ServedKernel) -> None:
+    await digests(kernel)
+    force_setattr(kernel.services.files, "environ", {})
+    rows = (await kernel.ask("GET", "/webhooks")).json["webhooks"]
+    assert {row["state"] for row in rows} == {"unused"}
+    needs = (await kernel.ask("GET", "/needs")).json["items"]
+    assert [(need["kind"], need["id"]) for need in needs] == [("webhook", row["id"]) for row in rows[:2]]
+    assert "is not in the environment of the kernel" in needs[0]["text"]
+    assert needs[0]["actions"][0]["command"] == "awk restart --kernel"

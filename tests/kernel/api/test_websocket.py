@@ -9,16 +9,9 @@ from typing import Any, Final
 
 import pytest
 import trio
-import trio.testing
 from wsproto import ConnectionType, WSConnection
 from wsproto.connection import Connection
-from wsproto.events import (
-    CloseConnection,
-    Event,
-    Ping,
-    Pong,
-    TextMessage,
-)
+from wsproto.events import CloseConnection, Event, Ping, Pong, TextMessage
 from wsproto.utilities import LocalProtocolError
 
 from kernel.api import connection, websocket
@@ -131,7 +124,7 @@ async def refused(kernel: ServedKernel, path: str = "/ws", /, **changed: str | N
 async def test_the_frames_are_those_of_the_stream(kernel: ServedKernel) -> None:
     async with opened(kernel, "since=0") as socket:
         await kernel.ask("POST", "/messages", {"to": "alice", "text": "one"})
-        newest = kernel.services.store.reader.now(feed.event_range).newest
+        newest = kernel.reader.now(feed.event_range).newest
         frames = [await socket.frame()]
         while frames[-1]["seq"] < newest:
             frames.append(await socket.frame())
@@ -187,7 +180,7 @@ async def test_a_token_may_do_over_it_what_it_may_over_http(kernel: ServedKernel
         assert (await operates.frame())["type"] == "sent"
     await kernel.lease("i1", "worker-token")
     answer = await refused(kernel, Authorization="Bearer worker-token")
-    assert (answer.status, answer.code) == (403, "forbidden")
+    assert answer.refusal == (403, "forbidden")
 
 
 async def test_pages_show_their_token_as_a_subprotocol(kernel: ServedKernel) -> None:
@@ -233,7 +226,7 @@ async def test_nothing_but_a_whole_handshake_upgrades_anything(kernel: ServedKer
         {"Sec-WebSocket-Key": None},
     ):
         answer = await refused(kernel, **changed)
-        assert (answer.status, answer.code) == (400, "bad_request"), changed
+        assert answer.refusal == (400, "bad_request"), changed
     assert (await kernel.ask("POST", "/ws", {}, headers=handshake(kernel))).code == "bad_request"
     assert (await kernel.ask("GET", "/ws", raw=b"{}", headers=handshake(kernel))).code == "bad_request"
     assert (await refused(kernel, "/agents")).status == 200
@@ -300,15 +293,7 @@ async def test_frames_before_the_handshake_is_answered_end_it(kernel: ServedKern
         with trio.fail_after(5):
             while await wire.stream.receive_some(65536):
                 pass
-    await forgotten(kernel)
-
-
-async def forgotten(kernel: ServedKernel) -> None:
-    """Wait until no client is watching."""
-    subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
-    with trio.fail_after(5):
-        while subscriptions:
-            await trio.testing.wait_all_tasks_blocked(0.01)
+    await kernel.until_watched(watched=False)
 
 
 @pytest.mark.promise("P57")
@@ -351,7 +336,7 @@ async def test_who_does_not_read_is_dropped_and_holds_up_nobody(
         messages = [{"to": "alice", "text": "x" * 16_000} for _ in range(200)]
         for _ in range(5):
             assert (await kernel.ask("POST", "/messages", {"messages": messages})).status == 202
-        await forgotten(kernel)
+        await kernel.until_watched(watched=False)
         assert slow.stream is not None
 
 
@@ -362,7 +347,7 @@ async def test_a_client_that_sends_without_reading_is_held_up(kernel: ServedKern
             for _ in range(1000):
                 await socket.tell(frame)
         assert patience.cancelled_caught, "100 MB were taken from a client that reads no answers"
-    await forgotten(kernel)
+    await kernel.until_watched(watched=False)
 
 
 @pytest.mark.promise("LF04")
@@ -374,7 +359,7 @@ async def test_one_that_leaves_is_forgotten(kernel: ServedKernel) -> None:
             if goodbye:
                 await socket.tell(CloseConnection(code=1000))
                 assert await socket.closed() == 1000
-        await forgotten(kernel)
+        await kernel.until_watched(watched=False)
 
 
 async def test_random_bytes_harm_nobody(kernel: ServedKernel) -> None:
@@ -383,12 +368,12 @@ async def test_random_bytes_harm_nobody(kernel: ServedKernel) -> None:
             noise = os.urandom(200) if seed % 2 else raw(0x80 | seed % 16, os.urandom(seed))
             with suppress(trio.BrokenResourceError):
                 await socket.stream.send_all(noise)
-    await forgotten(kernel)
+    await kernel.until_watched(watched=False)
     assert (await kernel.ask("GET", "/health")).status == 200
 
 
 async def test_a_recheck_is_no_event(kernel: ServedKernel) -> None:
     async with opened(kernel) as socket:
-        kernel.services.store.feed.live(KernelEvent(type=RECHECK, at=""))
+        kernel.feed.live(KernelEvent(type=RECHECK, at=""))
         await kernel.ask("POST", "/messages", {"to": "alice", "text": "hi"})
         assert (await socket.frame())["type"] == "message"

@@ -2,22 +2,22 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
 import trio
-import trio.testing
 
 from kernel.store.transitions.runs import stop_workflow
 from tests.builders.api import ServedKernel
-from tests.kernel.api.client import Events, connected
+from tests.kernel.api.client import Events, connected, meanwhile
 
 
 @asynccontextmanager
-async def posting(kernel: ServedKernel, path: str, body: Any) -> AsyncGenerator[Events, None]:
+async def posting(kernel: ServedKernel, path: str, body: Any, **more: str) -> AsyncGenerator[Events, None]:
     data = msgspec.json.encode(body)
-    headers = kernel.headers(Content_Type="application/json", Content_Length=str(len(data)))
+    headers = kernel.headers(Content_Type="application/json", Content_Length=str(len(data)), **more)
     async with connected(kernel.port) as wire:
         await wire.send("POST", path, headers.items(), data)
         head = await wire.event()
@@ -27,14 +27,14 @@ async def posting(kernel: ServedKernel, path: str, body: Any) -> AsyncGenerator[
 
 async def stop(kernel: ServedKernel, space: str = "task:main#1", status: str = "done", exit_code: int = 0) -> None:
     """End a run as the service that watches runs would."""
-    await kernel.services.store.writer.commit(stop_workflow, space, status, exit_code)
+    await kernel.writer.commit(stop_workflow, space, status, exit_code)
 
 
 async def test_agents_of_a_workflow_are_listed_while_it_runs(kernel: ServedKernel) -> None:
     await kernel.ask("POST", "/agents", {"model": "mock/x", "mock": [{"text": "hi"}], "name": "helper"})
     for tag in ("main", "pr-1"):
         assert (await kernel.ask("POST", "/workflows", {"workflow": "review", "tag": tag})).status == 201
-    rows = (await kernel.ask("GET", "/agents")).json["agents"]
+    rows = (await kernel.get("/agents"))["agents"]
     assert {row["name"]: (row["source"], row["file"], row["state"]) for row in rows} == {
         "alice": ("file", ".agents/alice.yaml", "idle"),
         "bob@review": ("workflow", None, "idle"),
@@ -42,15 +42,14 @@ async def test_agents_of_a_workflow_are_listed_while_it_runs(kernel: ServedKerne
         "helper": ("ephemeral", None, "idle"),
     }
     await kernel.ask("DELETE", "/workflows/review/main")
-    names = [row["name"] for row in (await kernel.ask("GET", "/agents")).json["agents"]]
+    names = [row["name"] for row in (await kernel.get("/agents"))["agents"]]
     assert names == ["alice", "bob@review:pr-1", "helper"]
 
 
 async def test_starting_what_runs_or_is_not_there_is_refused(kernel: ServedKernel) -> None:
     """contracts 7: a name:tag that is live."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    again = await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    assert (again.status, again.code) == (409, "already_running")
+    assert (await kernel.ask("POST", "/workflows", {"workflow": "review"})).refusal == (409, "already_running")
     assert (await kernel.ask("POST", "/workflows", {"workflow": "nothing"})).code == "unknown_workflow"
     assert (await kernel.ask("POST", "/run", {"workflow": "review", "tag": "x"})).code == "no_kickoff"
     assert (await kernel.ask("POST", "/workflows", {"workflow": "review", "tag": "../x"})).code == "bad_request"
@@ -58,22 +57,21 @@ async def test_starting_what_runs_or_is_not_there_is_refused(kernel: ServedKerne
 
 async def test_a_broken_workflow_file_is_refused_with_every_place(kernel: ServedKernel) -> None:
     """contracts 9: path, line, column, hint."""
-    path = kernel.services.files.catalog.root / ".workflows/bad.yaml"
+    path = kernel.root / ".workflows/bad.yaml"
     path.write_text("agents:\n  bob: { ref: nobody }\nkickof: x\n")
     answer = await kernel.ask("POST", "/workflows", {"workflow": "bad"})
-    assert (answer.status, answer.code) == (422, "bad_definition")
+    assert answer.refusal == (422, "bad_definition")
     assert {error["path"] for error in answer.json["errors"]} == {".workflows/bad.yaml"}
-    assert (await kernel.ask("GET", "/runs")).json["runs"] == []
+    assert (await kernel.get("/runs"))["runs"] == []
 
 
 @pytest.mark.promise("P19")
 async def test_setup_needs_trust(kernel: ServedKernel) -> None:
     """Exit 7 at the client, 403 here; nothing was run."""
-    path = kernel.services.files.catalog.root / ".workflows/shell.yaml"
+    path = kernel.root / ".workflows/shell.yaml"
     path.write_text("agents:\n  alice: { ref: alice }\nsetup:\n  - shell: touch ran\nkickoff: '@alice go'\n")
-    answer = await kernel.ask("POST", "/run", {"workflow": "shell"})
-    assert (answer.status, answer.code) == (403, "untrusted")
-    assert not (kernel.services.files.catalog.root / "ran").exists()
+    assert (await kernel.ask("POST", "/run", {"workflow": "shell"})).refusal == (403, "untrusted")
+    assert not (kernel.root / "ran").exists()
 
 
 async def test_a_run_is_streamed_from_its_acceptance_to_its_report(kernel: ServedKernel) -> None:
@@ -95,10 +93,10 @@ async def test_a_run_is_streamed_from_its_acceptance_to_its_report(kernel: Serve
 async def test_a_client_that_leaves_does_not_stop_the_run(kernel: ServedKernel) -> None:
     async with posting(kernel, "/run", {"workflow": "task"}) as events:
         await anext(events)
-    assert (await kernel.ask("GET", "/workflows/task")).json["state"] == "running"
-    assert (await kernel.ask("GET", "/runs/task:main")).json["status"] == "running"
+    assert (await kernel.get("/workflows/task"))["state"] == "running"
+    assert (await kernel.get("/runs/task:main"))["status"] == "running"
     await stop(kernel, status="failed", exit_code=1)
-    report = (await kernel.ask("GET", "/runs/task")).json
+    report = await kernel.get("/runs/task")
     assert (report["status"], report["exit_code"]) == ("failed", 1)
 
 
@@ -113,7 +111,7 @@ async def test_a_run_that_a_client_stopped_ends_with_the_clients_exit_code(
     async with posting(kernel, "/run", {"workflow": "task"}) as events:
         await anext(events)
         assert (await kernel.ask("DELETE", f"/workflows/task/main{query}")).status == 200
-    report = (await kernel.ask("GET", "/runs/task:main")).json
+    report = await kernel.get("/runs/task:main")
     assert (report["status"], report["exit_code"]) == ("cancelled", code)
     assert (await kernel.ask("DELETE", "/workflows/task/main?signal=KILL")).status == 400
 
@@ -123,7 +121,8 @@ async def test_a_message_is_streamed_to_its_result(kernel: ServedKernel) -> None
         async with posting(kernel, "/run", {"to": "alice", "text": "work"}) as events:
             accepted = await anext(events)
             (instruction,) = accepted.data["instruction_ids"]
-            await lease_and_end(kernel, instruction)
+            await kernel.lease(instruction, "worker-token")
+            await kernel.end(instruction)
             seen = [event async for event in events]
     assert accepted.event == "accepted"
     assert [event.event for event in seen][-2:] == ["instruction.ended", "result"]
@@ -133,34 +132,25 @@ async def test_a_message_is_streamed_to_its_result(kernel: ServedKernel) -> None
 
 @pytest.mark.promise("LF04")
 async def test_a_client_that_does_not_wait_for_its_answer_is_forgotten(kernel: ServedKernel) -> None:
-    subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
-    with trio.fail_after(5):
-        async with connected(kernel.port) as wire:
-            body = b'{"to": "alice", "text": "work"}'
-            fields = {**kernel.headers(), "Content-Type": "application/json", "Content-Length": str(len(body))}
-            await wire.send("POST", "/serve", fields.items(), body)
-            while not subscriptions:
-                await trio.testing.wait_all_tasks_blocked(0.01)
-        while subscriptions:
-            await trio.testing.wait_all_tasks_blocked(0.01)
+    async with connected(kernel.port) as wire:
+        body = b'{"to": "alice", "text": "work"}'
+        fields = {**kernel.headers(), "Content-Type": "application/json", "Content-Length": str(len(body))}
+        await wire.send("POST", "/serve", fields.items(), body)
+        await kernel.until_watched()
+    await kernel.until_watched(watched=False)
 
 
 async def test_serve_waits_and_gives_the_report_as_one_answer(kernel: ServedKernel) -> None:
     """contracts 4: POST /serve, for a message and for a workflow."""
-    answers: dict[str, Any] = {}
-
-    async def serve(body: dict[str, str]) -> None:
-        answers[next(iter(body))] = await kernel.ask("POST", "/serve", body)
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve, {"to": "alice", "text": "work"})
-        nursery.start_soon(serve, {"workflow": "task"})
+    serve = partial(meanwhile, kernel.ask, "POST", "/serve")
+    async with serve({"to": "alice", "text": "work"}) as of_message, serve({"workflow": "task"}) as of_workflow:
         with trio.fail_after(10):
             await until_running(kernel, "task")
-            await lease_and_end(kernel, "i1")
+            await kernel.lease("i1", "worker-token")
+            await kernel.end("i1")
             await stop(kernel)
-    assert answers["to"].json["results"][0]["text"] == "the reply"
-    assert (answers["workflow"].json["schema"], answers["workflow"].json["status"]) == ("awk/run/1", "done")
+    assert of_message[0].json["results"][0]["text"] == "the reply"
+    assert (of_workflow[0].json["schema"], of_workflow[0].json["status"]) == ("awk/run/1", "done")
 
 
 async def test_serve_of_a_message_that_wakes_nobody_ends_at_once(kernel: ServedKernel) -> None:
@@ -172,18 +162,12 @@ async def test_serve_of_a_message_that_wakes_nobody_ends_at_once(kernel: ServedK
 
 @pytest.mark.promise("P8")
 async def test_serve_is_refused_when_the_kernel_stops_first(kernel: ServedKernel) -> None:
-    answers = []
-
-    async def serve() -> None:
-        answers.append(await kernel.ask("POST", "/serve", {"to": "alice", "text": "work"}))
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve)
+    async with meanwhile(kernel.ask, "POST", "/serve", {"to": "alice", "text": "work"}) as answers:
         with trio.fail_after(5):
-            while not (await kernel.ask("GET", "/agents/alice/queue")).json["instructions"]:
+            while not (await kernel.get("/agents/alice/queue"))["instructions"]:
                 pass
             kernel.services.kernel.shutdown.closing.set()
-    assert [(answer.status, answer.code) for answer in answers] == [(503, "stopping")]
+    assert answers[0].refusal == (503, "stopping")
 
 
 async def test_what_is_neither_a_workflow_nor_a_message_is_refused(kernel: ServedKernel) -> None:
@@ -191,15 +175,8 @@ async def test_what_is_neither_a_workflow_nor_a_message_is_refused(kernel: Serve
         assert (await kernel.ask("POST", "/run", body)).code == "bad_request"
 
 
-async def lease_and_end(kernel: ServedKernel, instruction: str) -> None:
-    from kernel.store.transitions.lease import lease
-
-    assert await kernel.services.store.writer.commit(lease, instruction, b"x" * 32) is not None
-    await kernel.end(instruction)
-
-
 async def until_running(kernel: ServedKernel, workflow: str) -> None:
     while (await kernel.ask("GET", f"/workflows/{workflow}")).status != 200:
         pass
-    while not (await kernel.ask("GET", "/agents/alice/queue")).json["instructions"]:
+    while not (await kernel.get("/agents/alice/queue"))["instructions"]:
         pass

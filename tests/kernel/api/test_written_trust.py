@@ -36,10 +36,10 @@ class Team:
 
     def __init__(self, kernel: ServedKernel, folder: Path) -> None:
         self.kernel = kernel
-        self.commit = kernel.services.store.writer.commit
+        self.commit = kernel.writer.commit
         self.tokens: dict[str, str] = {}
-        self.now = kernel.services.store.reader.now
-        self.agents = kernel.services.files.catalog.root / ".agents"
+        self.now = kernel.reader.now
+        self.agents = kernel.root / ".agents"
         programs = folder / "programs"
         programs.mkdir()
         for name in ("claude", "run"):
@@ -50,7 +50,7 @@ class Team:
                 {"PATH": str(programs), "HOME": str(folder), "ANTHROPIC_API_KEY": "dummy"},
                 ProjectTrust(everything=True),
             ),
-            reader=kernel.services.store.reader,
+            reader=kernel.reader,
             own_bin=frozenset(),
             url="",
             paths=AttemptPaths(state=folder / "state", home=folder),
@@ -311,7 +311,7 @@ async def test_a_colleagues_answer_lowers_who_asked(team: Team) -> None:
 
 @pytest.mark.parametrize(("read", "state"), [("", "approved"), ("WebFetch", "open")])
 async def test_a_soul_takes_by_itself_only_what_comes_of_the_users_words(team: Team, read: str, state: str) -> None:
-    root = team.kernel.services.files.catalog.root
+    root = team.kernel.root
     (root / ".agents.yaml").write_text("guard: {soul_evolution: auto}\n")
     instruction = await team.begin(await team.said("who are you?"))
     if read:

@@ -17,6 +17,12 @@ def listener() -> Iterator[socket.socket]:
         yield server
 
 
+def opened(listener: socket.socket) -> HealthResponder:
+    door = HealthResponder(listener, "secret", "1.2.3", "admin")
+    door.open()
+    return door
+
+
 def ask(listener: socket.socket, path: str) -> tuple[int, dict[str, object]]:
     host, port = listener.getsockname()
     connection = http.client.HTTPConnection(host, port, timeout=5)
@@ -29,32 +35,24 @@ def ask(listener: socket.socket, path: str) -> tuple[int, dict[str, object]]:
 
 def test_health_is_answered_with_proof_before_the_house_stands(listener: socket.socket) -> None:
     """contracts 3: the kernel proves itself before a client shows its token."""
-    door = HealthResponder(listener, "secret", "1.2.3", "admin")
-    door.open()
+    door = opened(listener)
     assert ask(listener, "/health?nonce=n1") == (
         200,
-        {
-            "status": "starting",
-            "version": "1.2.3",
-            "proof": prove("secret", "n1"),
-            "admin_proof": prove("admin", "n1"),
-        },
+        {"status": "starting", "version": "1.2.3", "proof": prove("secret", "n1"), "admin_proof": prove("admin", "n1")},
     )
     door.close()
 
 
 def test_anything_else_is_asked_to_come_back(listener: socket.socket) -> None:
     """503 with a stable code, never a refused connection."""
-    door = HealthResponder(listener, "secret", "1", "admin")
-    door.open()
+    door = opened(listener)
     status, problem = ask(listener, "/agents")
     assert (status, problem["code"]) == (503, "starting")
     door.close()
 
 
 def test_a_connection_that_comes_while_the_door_closes_waits_for_the_house(listener: socket.socket) -> None:
-    door = HealthResponder(listener, "secret", "1", "admin")
-    door.open()
+    door = opened(listener)
     door.close()
     with socket.create_connection(listener.getsockname()) as client:
         accepted, _ = listener.accept()
@@ -64,8 +62,7 @@ def test_a_connection_that_comes_while_the_door_closes_waits_for_the_house(liste
 
 
 def test_requests_are_let_in_before_they_can_be_answered(listener: socket.socket) -> None:
-    door = HealthResponder(listener, "secret", "1", "admin")
-    door.open()
+    door = opened(listener)
     door.accept()
     with (
         socket.create_connection(listener.getsockname()) as kept,
@@ -78,7 +75,7 @@ def test_requests_are_let_in_before_they_can_be_answered(listener: socket.socket
             answer += kept.recv(8192)
         head, _, body = answer.partition(b"\r\n\r\n")
         assert json.loads(body) == {
-            "status": "ok", "version": "1", "proof": prove("secret", "n1"), "admin_proof": prove("admin", "n1")
+            "status": "ok", "version": "1.2.3", "proof": prove("secret", "n1"), "admin_proof": prove("admin", "n1")
         }  # fmt: skip
         assert b"connection: close" not in head
         post = b"POST /messages HTTP/1.1\r\nhost: " + host + b"\r\ncontent-length: 5\r\n\r\nhel"
@@ -95,16 +92,14 @@ def test_requests_are_let_in_before_they_can_be_answered(listener: socket.socket
 
 
 def test_a_client_that_says_nothing_does_not_hold_the_door(listener: socket.socket) -> None:
-    door = HealthResponder(listener, "secret", "1", "admin")
-    door.open()
+    door = opened(listener)
     with socket.create_connection(listener.getsockname()):
         assert ask(listener, "/health")[0] == 200
     door.close()
 
 
 def test_what_is_no_address_harms_nobody_else(listener: socket.socket) -> None:
-    door = HealthResponder(listener, "secret", "1.2.3", "admin")
-    door.open()
+    door = opened(listener)
     with socket.create_connection(listener.getsockname(), timeout=5) as stranger:
         stranger.sendall(b"GET //[ HTTP/1.1\r\n\r\n")
         assert stranger.recv(100) == b""
@@ -117,8 +112,7 @@ def test_what_is_no_address_harms_nobody_else(listener: socket.socket) -> None:
 def test_who_names_another_host_learns_nothing_while_the_kernel_starts(
     listener: socket.socket, hosts: tuple[str, ...]
 ) -> None:
-    door = HealthResponder(listener, "secret", "1.2.3", "admin")
-    door.open()
+    door = opened(listener)
     lines = "".join(f"host: {host.format(port=listener.getsockname()[1])}\r\n" for host in hosts)
     for _ in range(2):
         with socket.create_connection(listener.getsockname(), timeout=5) as page:

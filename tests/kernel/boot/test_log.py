@@ -40,7 +40,6 @@ def run(code: str, path: Path) -> None:
         subprocess.run([sys.executable, "-c", code, str(path)], stdout=file, stderr=file, timeout=60, check=False)
 
 
-@pytest.mark.promise("P10")
 def test_a_log_that_is_full_is_renamed_and_a_new_one_begun(tmp_path: Path) -> None:
     path = tmp_path / "kernel.log"
     run(WRITES, path)

@@ -8,6 +8,8 @@ import pytest
 
 from kernel.git.clone import CommitChange, attributes_fault, change_fault, link_fault, read_changes
 
+pytestmark = pytest.mark.promise("P89")
+
 NAMES = ("a", "b", "c")
 
 
@@ -15,7 +17,6 @@ def drawn(dice: random.Random, length: int, words: tuple[str, ...]) -> str:
     return "/".join(dice.choice(words) for _ in range(dice.randint(1, length)))
 
 
-@pytest.mark.promise("P89")
 def test_no_chain_of_links_that_are_taken_leads_out_of_the_tree(tmp_path: Path) -> None:
     dice, taken, refused = random.Random(7), 0, 0
     for number in range(400):
@@ -44,7 +45,6 @@ def test_no_chain_of_links_that_are_taken_leads_out_of_the_tree(tmp_path: Path) 
     assert min(taken, refused) > 100
 
 
-@pytest.mark.promise("P89")
 def test_a_link_is_judged_by_its_words() -> None:
     """Up only at the beginning, and no further than the top; never into git's folder."""
     for path, target, fine in (
@@ -55,7 +55,6 @@ def test_a_link_is_judged_by_its_words() -> None:
         assert (link_fault(path, target.encode()) is None) is fine, (path, target)
 
 
-@pytest.mark.promise("P89")
 def test_attributes_that_run_programs_are_refused_where_they_are_new() -> None:
     for text, before, fine in (
         (b"*.txt text\n*.png -text merge=binary\n", (), True), (b"*.bin filter=lfs\n", (), False),
@@ -68,7 +67,6 @@ def test_attributes_that_run_programs_are_refused_where_they_are_new() -> None:
         assert (attributes_fault(".gitattributes", text, before) is None) is fine, text
 
 
-@pytest.mark.promise("P89")
 def test_changes_are_read_as_git_prints_them_and_nothing_else_is() -> None:
     one, two = "1" * 40, "2" * 40
     raw = f":100644 120000 {one} {two} T\0a\0::100644 100644 160000 {one} {one} {two} MM\0b c\0".encode()

@@ -21,6 +21,8 @@ from protocol.ipc import Exited
 from tests.kernel.git.git_project import GitProject, at, ground_in, repository
 from tests.kernel.git.node_ground import FarMachine, commit_far, far_machine, home_of, tree_at_home
 
+pytestmark = pytest.mark.promise("P89")
+
 
 class Ground:
     """A project, alice's tree in it, a node, and the two brought together."""
@@ -43,15 +45,17 @@ class Ground:
 
 
 @asynccontextmanager
-async def ground(folder: Path) -> AsyncGenerator[Ground]:
+async def ground(folder: Path, *, brought: bool = True) -> AsyncGenerator[Ground]:
     project = ground_in(folder / "here")
     async with repository(project) as repo, far_machine(folder / "far") as there:
-        yield Ground(project, there, repo, await tree_at_home(repo))
+        g = Ground(project, there, repo, await tree_at_home(repo))
+        if brought:
+            await g.sync.bring()
+        yield g
 
 
-@pytest.mark.promise("P89")
 async def test_a_commit_goes_to_the_node_and_what_is_done_there_comes_back(tmp_path: Path) -> None:
-    async with ground(tmp_path) as g:
+    async with ground(tmp_path, brought=False) as g:
         g.project.write(".gitignore", "cache/\n", g.tree)
         g.project.write("b.txt", "here\n", g.tree)
         g.project.commit(g.tree)
@@ -75,10 +79,6 @@ async def test_a_commit_goes_to_the_node_and_what_is_done_there_comes_back(tmp_p
         assert (g.far.tree / "cache/kept").read_text() == "ignored\n"
 
 
-def hostile_link(g: Ground) -> None:
-    (g.far.tree / "out").symlink_to("../../../../etc")
-
-
 def hostile_chain(g: Ground) -> None:
     """Each of the two stays in the tree as it is written; together they lead out of it."""
     (g.far.tree / "d/e").mkdir(parents=True)
@@ -90,25 +90,9 @@ def hostile_absolute(g: Ground) -> None:
     (g.far.tree / "passwd").symlink_to("/etc/passwd")
 
 
-def hostile_into_git(g: Ground) -> None:
-    (g.far.tree / "config").symlink_to(".git/config")
-
-
 def hostile_submodule(g: Ground) -> None:
     g.project.git("update-index", "--add", "--cacheinfo", f"160000,{g.tip()},vendor", cwd=g.far.tree)
     g.project.git("commit", "--quiet", "-m", "sub", cwd=g.far.tree)
-
-
-def hostile_modules(g: Ground) -> None:
-    (g.far.tree / ".gitmodules").write_text('[submodule "x"]\n\tpath = x\n\turl = ext::sh -c true\n')
-
-
-def hostile_filter(g: Ground) -> None:
-    (g.far.tree / ".gitattributes").write_text("*.txt filter=evil\n")
-
-
-def hostile_merge_driver(g: Ground) -> None:
-    (g.far.tree / ".gitattributes").write_text("*.txt merge=evil\n")
 
 
 def hostile_git_path(g: Ground) -> None:
@@ -130,10 +114,9 @@ def write_object(g: Ground, raw: bytes) -> str:
     return done.stdout.decode().strip()
 
 
-@pytest.mark.promise("P89")
 async def test_a_large_thin_pack_of_a_node_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernel.git.clone._LOOSE", 0)  # as if every pack had 100 objects
-    async with ground(tmp_path) as g:
+    async with ground(tmp_path, brought=False) as g:
         g.project.write("long.txt", "".join(f"line {number}\n" for number in range(2000)), g.tree)
         g.project.commit(g.tree)
         await g.sync.bring()
@@ -159,33 +142,32 @@ def hostile_broken(g: Ground) -> None:
     Path(g.far.tree, ".git/objects", name[:2], name[2:]).unlink()
 
 
-HOSTILE: Final[dict[str, Callable[[Ground], None]]] = {
-    "a link that leads out": hostile_link,
+MODULES: Final = '[submodule "x"]\n\tpath = x\n\turl = ext::sh -c true\n'
+HOSTILE: Final[dict[str, Callable[[Ground], object]]] = {
+    "a link that leads out": lambda g: (g.far.tree / "out").symlink_to("../../../../etc"),
     "leads out of the tree": hostile_chain,
     "a link that leads out of the tree": hostile_absolute,
-    "a link into the git folder": hostile_into_git,
+    "a link into the git folder": lambda g: (g.far.tree / "config").symlink_to(".git/config"),
     "a submodule": hostile_submodule,
-    "submodule": hostile_modules,
-    "filter=evil": hostile_filter,
-    "merge=evil": hostile_merge_driver,
+    "submodule": lambda g: (g.far.tree / ".gitmodules").write_text(MODULES),
+    "filter=evil": lambda g: (g.far.tree / ".gitattributes").write_text("*.txt filter=evil\n"),
+    "merge=evil": lambda g: (g.far.tree / ".gitattributes").write_text("*.txt merge=evil\n"),
     "hasDot": hostile_git_path,
     "out of the tree": hostile_past,
     "cannot be packed": hostile_broken,
 }
 
 
-@pytest.mark.promise("P89")
 @pytest.mark.long("the other tests of this file")
 async def test_what_is_hostile_is_refused_and_stays_on_the_node(tmp_path: Path) -> None:
     for number, (said, make) in enumerate(HOSTILE.items()):
         async with ground(tmp_path / str(number)) as g:
-            await g.sync.bring()
             make(g)
             before, refs, objects = g.tip(), g.refs(), g.project.git("count-objects", "-v")
             with pytest.raises(Refused) as refused:
                 await g.sync.collect()
-            assert said in refused.value.text, (make.__name__, refused.value.text)
-            assert (g.tip(), g.refs(), g.project.git("count-objects", "-v")) == (before, refs, objects), make.__name__
+            assert said in refused.value.text, (said, refused.value.text)
+            assert (g.tip(), g.refs(), g.project.git("count-objects", "-v")) == (before, refs, objects), said
             notes = (await g.sync.bring()).notes
             aside = next(g.far.clone.glob("kept-*"))
             assert str(aside) in notes[0]
@@ -193,10 +175,8 @@ async def test_what_is_hostile_is_refused_and_stays_on_the_node(tmp_path: Path) 
             assert not g.project.git("status", "--porcelain", cwd=at(g.tree))
 
 
-@pytest.mark.promise("P89")
 async def test_hooks_settings_and_refs_of_the_clone_do_not_come_along(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
-        await g.sync.bring()
         git, proof = g.far.tree / ".git", tmp_path / "ran"
         for hook in ("pre-commit", "post-checkout", "reference-transaction", "post-index-change"):
             path = git / "hooks" / hook
@@ -223,12 +203,10 @@ def setting(key: str, value: str) -> str:
     return f'[{section}]\n\t{name} = "{value}"\n'
 
 
-@pytest.mark.promise("P89")
 async def test_what_a_lost_node_still_holds_is_kept_under_a_ref_before_its_clone_is_brought_up_to_date(
     tmp_path: Path,
 ) -> None:
     async with ground(tmp_path) as g:
-        await g.sync.bring()
         (g.far.tree / "a.txt").write_text("on the lost node\n")
         g.project.write("a.txt", "elsewhere\n", g.tree)
         g.project.commit(g.tree)
@@ -243,10 +221,8 @@ async def test_what_a_lost_node_still_holds_is_kept_under_a_ref_before_its_clone
         assert not (await g.sync.bring()).notes
 
 
-@pytest.mark.promise("P89")
 async def test_what_is_left_on_a_node_by_a_kernel_that_died_is_taken_before_the_next_attempt(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
-        await g.sync.bring()
         (g.far.tree / "a.txt").write_text("half done\n")
         (g.far.tree / ".git/index.lock").touch()
         (g.far.tree / ".git/refs/heads" / f"{g.tree.branch}.lock").touch()
@@ -254,9 +230,8 @@ async def test_what_is_left_on_a_node_by_a_kernel_that_died_is_taken_before_the_
         assert at(g.tree, "a.txt").read_text() == "half done\n"
 
 
-@pytest.mark.promise("P89")
 async def test_a_result_that_does_not_follow_from_the_branch_is_refused_and_kept(tmp_path: Path) -> None:
-    async with ground(tmp_path) as g:
+    async with ground(tmp_path, brought=False) as g:
         g.project.write("b.txt", "here\n", g.tree)
         g.project.commit(g.tree)
         await g.sync.bring()
@@ -274,10 +249,8 @@ async def test_a_result_that_does_not_follow_from_the_branch_is_refused_and_kept
 
 
 @pytest.mark.long("the other tests of this file")
-@pytest.mark.promise("P89")
 async def test_another_branch_in_the_clone_is_told_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
-        await g.sync.bring()
         g.project.git("checkout", "--quiet", "-b", "own", cwd=g.far.tree)
         (g.far.tree / "a.txt").write_text("own\n")
         with pytest.raises(Refused, match="'own' is checked out"):
@@ -286,20 +259,16 @@ async def test_another_branch_in_the_clone_is_told_and_nothing_of_it_is_lost(tmp
         assert (next(g.far.clone.glob("kept-*")) / "a.txt").read_text() == "own\n"
 
 
-@pytest.mark.promise("P89")
 async def test_a_clone_in_which_its_agent_works_is_never_set_aside(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
-        await g.sync.bring()
         g.project.git("checkout", "--quiet", "-b", "own", cwd=g.far.tree)
         with pytest.raises(Refused, match="'own' is checked out"):
             await g.sync.bring(live=True)
         assert g.far.tree.is_dir()
 
 
-@pytest.mark.promise("P89")
 async def test_a_clone_whose_repository_was_destroyed_is_made_anew_beside_it(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
-        await g.sync.bring()
         (g.far.tree / "a.txt").write_text("mine\n")
         shutil.rmtree(g.far.tree / ".git")
         with pytest.raises(Refused):
@@ -311,21 +280,17 @@ async def test_a_clone_whose_repository_was_destroyed_is_made_anew_beside_it(tmp
         assert (next(g.far.clone.glob("kept-*")) / "a.txt").read_text() == "mine\n"
 
 
-@pytest.mark.promise("P89")
 async def test_a_small_pack_with_much_in_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(foreign_commits, "FILES_BYTES", 10 * 2**20)
     async with ground(tmp_path) as g:
-        await g.sync.bring()
         for number in range(20):
             (g.far.tree / f"{number}.bin").write_bytes(bytes(2**20))
         with pytest.raises(Refused, match="exceed 10 MiB"):
             await g.sync.collect()
 
 
-@pytest.mark.promise("P89")
 async def test_a_node_gets_nothing_of_the_project_by_naming_it(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
-        await g.sync.bring()
         g.project.git("checkout", "--quiet", "-b", "private")
         g.project.write("secret.txt", "secret\n")
         g.project.commit()
@@ -338,7 +303,6 @@ async def test_a_node_gets_nothing_of_the_project_by_naming_it(tmp_path: Path) -
         assert g.tip() == before
 
 
-@pytest.mark.promise("P89")
 async def test_a_project_without_its_history_works_on_a_node_as_well(tmp_path: Path) -> None:
     whole = ground_in(tmp_path / "whole")
     whole.write("b.txt", "two\n")
@@ -356,7 +320,6 @@ async def test_a_project_without_its_history_works_on_a_node_as_well(tmp_path: P
 
 
 @pytest.mark.long("the other tests of this file")
-@pytest.mark.promise("P89")
 async def test_a_repository_of_longer_names_is_cloned_as_one(tmp_path: Path) -> None:
     """SHA-256, where git has that."""
     project = GitProject(tmp_path / "here")
@@ -372,12 +335,10 @@ async def test_a_repository_of_longer_names_is_cloned_as_one(tmp_path: Path) -> 
         assert at(g.tree, "a.txt").read_text() == "two\n"
 
 
-@pytest.mark.promise("P89")
 async def test_a_node_that_goes_in_the_middle_is_lost_and_nothing_else_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with ground(tmp_path) as g:
-        await g.sync.bring()
         ended = Handle.wait
 
         async def lost(handle: Handle) -> Exited:

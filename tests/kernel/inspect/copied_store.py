@@ -12,6 +12,7 @@ from kernel.store.history import log_name
 from kernel.store.log_tap import LogTap, newest_event
 from protocol.discovery import DATABASE
 from protocol.standby import CopierReport, Frames, LogRestart, UpTo
+from tests.kernel.inspect.files import MOCK, write
 from tests.kernel.store.running_store import Store, open_store
 
 AT = 1_790_000_000.0
@@ -23,9 +24,8 @@ class Place:
 
     def __init__(self, base: Path) -> None:
         self.root, self.state = base / "project", base / "state"
-        (self.root / ".agents").mkdir(parents=True)
+        write(self.root, {".agents/alice.yaml": MOCK})
         self.state.mkdir(mode=0o700)
-        (self.root / ".agents" / "alice.yaml").write_text("backend: mock\nmock: [{text: hi}]\n")
 
     def said(self) -> list[str]:
         return texts_in(self.state / DATABASE)
@@ -99,6 +99,10 @@ class Copied:
                 self.copier.hear(Frames(sent=self.sent, wal=one.header, start=one.start, body=one.body))
         copies = heard.copies if heard.begun == self.begun else 0
         self.copier.hear(UpTo(event=event, at_ms=at_ms, sent=self.sent, term=1, copies=copies, last=last))
+
+    def step(self) -> None:
+        self.send()
+        self.copier.turn()
 
     def bring(self, *, last: bool = False) -> None:
         """Send, and have it brought, until all of it is there."""

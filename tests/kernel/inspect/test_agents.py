@@ -8,15 +8,14 @@ import pytest
 from kernel.inspect.agents import agent_info, agent_list, check_agent_text, workflows_using
 from kernel.source.diagnostics import BadDefinition
 from protocol.errors import Refused
+from tests.kernel.inspect.files import write
 
 GOOD = "backend: mock\nmock: [{text: hi}]\n"
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    (tmp_path / ".agents").mkdir()
-    (tmp_path / ".agents/alice.yaml").write_text(GOOD)
-    (tmp_path / ".agents/bad.yaml").write_text("moc: 1\n")
+    write(tmp_path, {".agents/alice.yaml": GOOD, ".agents/bad.yaml": "moc: 1\n"})
     return tmp_path
 
 
@@ -46,8 +45,7 @@ def test_a_text_is_judged_as_the_file_it_would_be(root: Path) -> None:
 
 
 def test_an_agent_is_used_by_workflows_whatever_else_is_wrong_with_them(root: Path) -> None:
-    (root / ".workflows").mkdir()
-    (root / ".workflows/review.yaml").write_text("agents:\n  a: {ref: alice}\n  b: {ref: gone}\nnonsense: 1\n")
+    write(root, {".workflows/review.yaml": "agents:\n  a: {ref: alice}\n  b: {ref: gone}\nnonsense: 1\n"})
     (root / ".workflows/own.yaml").write_text("agents: {alice: {backend: mock}}\n")
     (root / ".workflows/torn.yaml").write_text("agents: {a: {ref: alice\n")
     (root / "far.yaml").write_text("agents: {eve: {ref: alice}}\n")

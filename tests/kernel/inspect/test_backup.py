@@ -23,13 +23,14 @@ from kernel.store.snapshot import SnapshotRefused, take_snapshot
 from kernel.store.transaction import rfc3339
 from kernel.store.transitions.recovery import recover
 from protocol.discovery import CONTEXTS, DATABASE, JOURNAL, LOCK
-from protocol.errors import Refused
 from protocol.standby import BackupManifest
+from tests.kernel.inspect.copied_store import AT
+from tests.kernel.inspect.copied_store import Place as NewPlace
+from tests.kernel.inspect.files import write
+from tests.kernel.refusals import refused
 from tests.kernel.store.running_store import open_store
 
-AT = 1_790_000_000.0
 LATER = AT + 3600
-TEXTS = "SELECT text FROM messages ORDER BY seq"
 TREE = """
 INSERT INTO worktrees (run, agent, name, space, state, repository, base, branch, path, folder, git_dir)
 VALUES (1, 'alice', 'alice', 'review:main', 'made', '/elsewhere/.git', 'b', 'awk/review/r1/alice', ?, '', '/x')
@@ -37,29 +38,17 @@ VALUES (1, 'alice', 'alice', 'review:main', 'made', '/elsewhere/.git', 'b', 'awk
 TOKEN = "INSERT INTO tokens (name, scope, digest, created_ms) VALUES ('ci', 'operate', ?, 0)"
 
 
-class Place:
-    """A project and its state, both new."""
-
-    def __init__(self, base: Path) -> None:
-        self.root, self.state = base / "project", base / "state"
-        (self.root / ".agents").mkdir(parents=True)
-        self.state.mkdir(mode=0o700)
-        (self.root / ".agents" / "alice.yaml").write_text("backend: mock\nmock: [{text: hi}]\n")
+class Place(NewPlace):
+    """A project in which alice keeps something."""
 
     def knows(self, **known: str) -> None:
         """What alice keeps in files of the project."""
-        for name, text in known.items():
-            file = self.root / ".agents/alice/memory" / f"{name}.yaml"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
+        write(self.root / ".agents/alice/memory", {f"{name}.yaml": text for name, text in known.items()})
 
     def whole(self) -> tuple[list[str], dict[str, str]]:
         """What was said, and what alice knows."""
-        connection = apsw.Connection(str(self.state / DATABASE))
-        said = [str(text) for (text,) in connection.execute(TEXTS)]
-        connection.close()
         memory = self.root / ".agents/alice/memory"
-        return said, {file.name: file.read_text() for file in sorted(memory.glob("*.yaml"))}
+        return self.said(), {file.name: file.read_text() for file in sorted(memory.glob("*.yaml"))}
 
 
 async def filled(place: Place, *texts: str) -> None:
@@ -77,12 +66,6 @@ async def place(tmp_path: Path) -> Place:
     await filled(made, "one", "two")
     made.knows(core="auth: JWT\n")
     return made
-
-
-def refused(call: Callable[[], object]) -> Refused:
-    with pytest.raises(Refused) as caught:
-        call()
-    return caught.value
 
 
 @pytest.mark.promise("P76")
@@ -126,15 +109,15 @@ async def test_a_restore_is_refused_over_a_kernel_or_state_and_sets_aside_what_i
 ) -> None:
     file = str(tmp_path / "b.zip")
     backup(place.root, place.state, file, now=AT)
-    assert refused(lambda: backup(place.root, place.state, file, now=AT)).code == "already_exists"
+    assert refused(backup, place.root, place.state, file, now=AT).code == "already_exists"
     place.knows(core="auth: changed\n", archive="old: 1\n")
     before = place.whole()
-    assert refused(lambda: restore(place.root, place.state, file, now=LATER)).code == "already_exists"
+    assert refused(restore, place.root, place.state, file, now=LATER).code == "already_exists"
     lock = os.open(place.state / LOCK, os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    assert "is running" in refused(lambda: restore(place.root, place.state, file, now=LATER, force=True)).text
+    assert "is running" in refused(restore, place.root, place.state, file, now=LATER, force=True).text
     os.close(lock)
-    folder = refused(lambda: restore(place.root, place.state, str(tmp_path), now=LATER, force=True))
+    folder = refused(restore, place.root, place.state, str(tmp_path), now=LATER, force=True)
     assert "is a folder" in folder.text and "restore --promote" in (folder.hint or "")
     assert place.whole() == before
 
@@ -211,7 +194,7 @@ async def test_a_restore_that_is_killed_at_any_point_leaves_the_old_or_the_new_w
         )
         begun = (place.state / JOURNAL).exists()
         if begun:
-            assert refused(lambda: backup(place.root, place.state, f"{file}.new", now=AT)).code == "conflict"
+            assert refused(backup, place.root, place.state, f"{file}.new", now=AT).code == "conflict"
         restore_journal.finish(str(place.state))
         found = place.whole()
         assert found in (old, saved), number
@@ -287,7 +270,7 @@ async def test_a_backup_that_is_killed_leaves_nothing_beside_its_file(
 async def test_a_file_that_is_no_backup_is_told_as_that_also_while_a_kernel_runs(place: Place) -> None:
     lock = os.open(place.state / LOCK, os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    told = refused(lambda: restore(place.root, place.state, "/etc/passwd", now=LATER))
+    told = refused(restore, place.root, place.state, "/etc/passwd", now=LATER)
     os.close(lock)
     assert "it is not a backup" in told.text
     assert "kernel" not in told.text
@@ -405,12 +388,12 @@ async def test_a_backup_that_somebody_else_wrote_changes_nothing(place: Place, t
     before, listing = place.whole(), sorted(os.listdir(place.state))
     for name, change in HOSTILE.items():
         bad = rewritten(file, tmp_path / "bad.zip", change)
-        told = refused(lambda bad=bad: restore(place.root, place.state, str(bad), now=LATER, force=True))  # type: ignore[misc]
+        told = refused(restore, place.root, place.state, str(bad), now=LATER, force=True)
         assert told.code == "conflict", name
         assert ("upgrade agent-worker" in told.text) == (name in {"a newer schema", "another form"}), told.text
     for cut in (0, 10, file.stat().st_size // 2, file.stat().st_size - 1):
         (tmp_path / "bad.zip").write_bytes(file.read_bytes()[:cut])
-        told = refused(lambda: restore(place.root, place.state, str(tmp_path / "bad.zip"), now=LATER, force=True))
+        told = refused(restore, place.root, place.state, str(tmp_path / "bad.zip"), now=LATER, force=True)
         assert told.code == "conflict", cut
     link = io.BytesIO()
     with zipfile.ZipFile(file) as old, zipfile.ZipFile(link, "w") as new:
@@ -418,10 +401,7 @@ async def test_a_backup_that_somebody_else_wrote_changes_nothing(place: Place, t
             info.external_attr = 0o120777 << 16
             new.writestr(info, old.read(info.filename))
     (tmp_path / "bad.zip").write_bytes(link.getvalue())
-    assert (
-        "not a regular file"
-        in refused(lambda: restore(place.root, place.state, str(tmp_path / "bad.zip"), now=LATER)).text
-    )
+    assert "not a regular file" in refused(restore, place.root, place.state, str(tmp_path / "bad.zip"), now=LATER).text
     left = sorted(name for name in os.listdir(place.state) if name != LOCK)
     assert (place.whole(), left) == (before, [name for name in listing if name != LOCK])
 
@@ -432,7 +412,7 @@ async def test_a_folder_that_is_a_link_is_not_written_through(place: Place, tmp_
     other = Place(tmp_path / "other")
     (outside / "memory").mkdir(parents=True)
     (other.root / ".agents/alice").symlink_to(outside)
-    assert refused(lambda: restore(other.root, other.state, str(file), now=LATER)).code == "storage_failed"
+    assert refused(restore, other.root, other.state, str(file), now=LATER).code == "storage_failed"
     assert list((outside / "memory").iterdir()) == []
     (place.root / ".agents/alice/memory").rename(place.root / "kept")
     (place.root / ".agents/alice/memory").symlink_to(place.root / "kept")

@@ -200,10 +200,7 @@ def test_where_nothing_is_wrong_every_check_says_what_it_saw(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("room", "words"),
-    [
-        ({"f_bavail": 10, "f_favail": 10**6}, "MiB free"),
-        ({"f_bavail": 10**9, "f_favail": 9}, "9 files can be created"),
-    ],
+    [({"f_bavail": 10, "f_favail": 10**6}, "MiB free"), ({"f_bavail": 10**9, "f_favail": 9}, "9 files can be created")],
 )
 def test_a_disk_that_is_nearly_full_is_told(
     room: dict[str, int], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -7,6 +7,7 @@ import pytest
 from kernel.inspect.preview import dry_run
 from protocol.errors import Refused
 from tests.kernel.inspect.files import review, write
+from tests.kernel.refusals import refused
 
 
 def test_the_plan_has_what_is_known_and_leaves_what_is_not(tmp_path: Path) -> None:
@@ -51,22 +52,18 @@ def test_trust_that_is_needed_is_told_and_not_asked_for(tmp_path: Path) -> None:
 )
 def test_what_a_run_would_be_refused_for_a_plan_is_too(words: list[str], tag: str, code: str, tmp_path: Path) -> None:
     review(tmp_path)
-    with pytest.raises(Refused) as refused:
-        dry_run(tmp_path, "review", tag, words, {})
-    assert refused.value.code == code
+    assert refused(dry_run, tmp_path, "review", tag, words, {}).code == code
 
 
 def test_what_files_stand_against_is_no_plan_either(tmp_path: Path) -> None:
     flow = "agents: {x: {model: local/m, prompt: {system: s}}}\nkickoff: '@x go'\n"
-    write(
-        tmp_path,
-        {
-            "moniro.yaml": "providers: {local: {base_url: 'http://127.0.0.1:1'}}\n",
-            ".workflows/w.yaml": flow,
-            ".workflows/trees.yaml": f"{flow}workspace: {{git: worktree}}\n",
-            ".workflows/dear.yaml": f"{flow}budget: {{usd: 1}}\n",
-        },
-    )
+    files = {
+        "moniro.yaml": "providers: {local: {base_url: 'http://127.0.0.1:1'}}\n",
+        ".workflows/w.yaml": flow,
+        ".workflows/trees.yaml": f"{flow}workspace: {{git: worktree}}\n",
+        ".workflows/dear.yaml": f"{flow}budget: {{usd: 1}}\n",
+    }
+    write(tmp_path, files)
     with pytest.raises(Refused, match="unknown for x"):
         dry_run(tmp_path, "dear", "main", [], {})
     with pytest.raises(Refused, match="unknown for x"):

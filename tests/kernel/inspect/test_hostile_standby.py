@@ -15,7 +15,6 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.sections import standby_units
 from kernel.inspect.standby import check_standby, promote, standby_rows
 from kernel.services.standby import STALE_SECONDS, standby_notice
-from kernel.source.diagnostics import BadDefinition
 from kernel.source.standby_place import BEAT, FILES, OWNER, PART, PROMOTED, new_file, write_json
 from protocol.discovery import DATABASE
 from protocol.errors import Refused
@@ -24,6 +23,7 @@ from protocol.project import StandbySettings
 from protocol.standby import Promoted, StandbyState
 from protocol.trust import Grant
 from tests.kernel.inspect.copied_store import AT, Place, copied_store
+from tests.kernel.refusals import faults
 
 LATER = AT + 3600
 HUGE = 10**40
@@ -191,9 +191,7 @@ async def test_a_copy_that_cannot_be_made_is_told_with_a_way_out(tmp_path: Path)
 def test_a_place_is_the_whole_path_of_a_folder(to: str, tmp_path: Path) -> None:
     file = tmp_path / ".agents.yaml"
     file.write_text(f'standby: {{to: "{to}"}}\n')
-    with pytest.raises(BadDefinition) as caught:
-        Catalog(tmp_path).project()
-    assert [error.where for error in caught.value.errors] == ["standby.to"]
+    assert [error.where for error in faults(Catalog(tmp_path).project)] == ["standby.to"]
     file.write_text("standby: {to: /mnt/nas/awk}\n")
     (unit,) = standby_units(Catalog(tmp_path).project())
     assert unit.demands == ("all that is said and done, and what agents keep, is copied to /mnt/nas/awk",)

@@ -14,7 +14,7 @@ def test_values_of_the_file_name_their_line_and_the_others_are_defaults(tmp_path
     review(tmp_path)
     found = resolution(tmp_path, tmp_path, "alice")
     assert found.definition["timeouts"] == {
-        "startup": "2m", "idle": "5m", "tool": "30m", "total": "1h", "approval": "1h", "answer": None,
+        "startup": "2m", "idle": "5m", "tool": "30m", "quiet": "5m", "total": "1h", "approval": "1h", "answer": None,
         "escalate": None,
     }  # fmt: skip
     assert found.origins["timeouts.idle"] == ".agents/alice.yaml:3"
@@ -37,7 +37,7 @@ def test_a_member_is_its_file_with_what_the_workflow_overrides(tmp_path: Path) -
     assert found.origins["prompt.system"] == ".agents/alice.yaml:2"
     assert found.origins["prompt.append"] == ".workflows/review.yaml:4 (override)"
     assert found.definition["timeouts"] == {
-        "startup": "2m", "idle": "10m", "tool": "1m", "total": "2h", "approval": "1h", "answer": None,
+        "startup": "2m", "idle": "10m", "tool": "1m", "quiet": "5m", "total": "2h", "approval": "1h", "answer": None,
         "escalate": None,
     }  # fmt: skip
     assert found.origins["timeouts.tool"] == ".workflows/review.yaml:5 (override)"

@@ -10,7 +10,8 @@ from kernel.inspect.backup import backup, restore
 from kernel.store.holdings import HOLDINGS
 from kernel.store.snapshot import REFUSAL
 from protocol.discovery import DATABASE
-from tests.kernel.inspect.test_backup import AT, LATER, Place, filled, hostile_database, rewritten
+from tests.kernel.inspect.copied_store import AT
+from tests.kernel.inspect.test_backup import LATER, Place, filled, hostile_database, rewritten
 
 PLANTED = """
 INSERT INTO tokens (name, scope, agents, digest, created_ms) VALUES ('evil', 'approve', 'alice', x'00', 0);
@@ -35,6 +36,8 @@ INSERT INTO tasks (space, n, title, text, files, command, vouched, confined, sta
 VALUES ('review:main', 1, 't', '', x'5b5d', 'touch PWN', 1, 0, 'ready', 'system', 0, 0);
 INSERT INTO landings (run, space, repository, state, branch, terms, delivers, after, requested_ms)
 VALUES (1, 'review:main', '/r', 'requested', 'main', CAST('{"check":"touch PWN"}' AS BLOB), 1, 0, 0);
+INSERT INTO creations (space, root, depth, rule, sender, verb, spec, state, at_ms)
+VALUES ('review:main', 'review:main', 1, 'next', 'user', 'start_workflow', x'7b7d', 'planned', 0);
 """
 
 
@@ -74,7 +77,7 @@ async def test_consents_and_commands_of_a_restored_database_do_not_count(hostile
     assert rows(place, "SELECT DISTINCT vouched FROM instructions") == [(None,)]
     assert rows(place, "SELECT vouched, approval FROM workflows") == [(b"[]", None)]
     assert rows(place, "SELECT state FROM agents WHERE key = 'tmp'") == [("error",)]
-    assert rows(place, "SELECT state FROM landings") == [("refused",)]
+    assert rows(place, "SELECT state FROM landings UNION SELECT state FROM creations") == [("refused",)]
     assert rows(place, "SELECT command FROM tasks") == [(REFUSAL,)]
     assert commands(place) == 0
     ((definition,),) = rows(place, "SELECT definition FROM workflows")

@@ -26,16 +26,11 @@ from kernel.store.transitions.recovery import recover
 from protocol.discovery import DATABASE, LOCK
 from protocol.errors import Refused
 from tests.kernel.inspect.copied_store import AT, Copied, Place, copied_store, texts_in
+from tests.kernel.refusals import refused
 from tests.kernel.store.running_store import open_store
 
 LATER = AT + 3600
 TOKEN = "INSERT INTO tokens (name, scope, digest, created_ms) VALUES ('ci', 'operate', ?, 0)"
-
-
-def refused(call: Callable[[], object]) -> Refused:
-    with pytest.raises(Refused) as caught:
-        call()
-    return caught.value
 
 
 def with_token(tx: Transaction, digest: bytes) -> None:
@@ -67,7 +62,7 @@ async def test_a_copy_is_gone_on_with_elsewhere(tmp_path: Path) -> None:
     lock = os.open(there.state / LOCK, os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
     folder = str(copied.folder)
-    assert "is running" in refused(lambda: promote(there.root, there.state, folder, now=LATER)).text
+    assert "is running" in refused(promote, there.root, there.state, folder, now=LATER).text
     os.close(lock)
     told = promote(there.root, there.state, folder, now=LATER)
     assert there.said() == ["one", "two", "three"]
@@ -79,7 +74,7 @@ async def test_a_copy_is_gone_on_with_elsewhere(tmp_path: Path) -> None:
     async with open_store(str(there.state / DATABASE)) as store:
         assert (await store.writer.commit(recover)).term > term + 900_000
     again = Place(tmp_path / "c")
-    assert "was already promoted" in refused(lambda: promote(again.root, again.state, folder, now=LATER)).text
+    assert "was already promoted" in refused(promote, again.root, again.state, folder, now=LATER).text
     with pytest.raises(Refused):
         check_standby(str(tmp_path / "nowhere"), now=LATER)
 
@@ -93,7 +88,7 @@ async def test_the_original_must_be_known_to_be_dead_or_have_ended(tmp_path: Pat
         copied.bring()
         folder, there = copied.folder, Place(tmp_path / "b")
         for now in (copied.now + 30, copied.now - 30):  # its clock may differ from ours
-            why = refused(lambda now=now: promote(there.root, there.state, str(folder), now=now))  # type: ignore[misc]
+            why = refused(promote, there.root, there.state, str(folder), now=now)
             assert (why.code, "may still run" in why.text) == ("busy", True)
         assert check_standby(str(folder), now=copied.now + 30).alive
         forced = tmp_path / "forced"
@@ -133,8 +128,7 @@ async def test_a_copy_is_a_prefix_at_every_moment_of_a_long_life(
             if whole:
                 copied.bring()
             else:
-                copied.send()
-                copied.copier.turn()
+                copied.step()
             if any(name.endswith(".json") and name.startswith("base") for name in os.listdir(copied.folder)):
                 report, held = looked(copied.folder, tmp_path / "look")
                 said = copied.place.said()
@@ -190,8 +184,7 @@ async def test_a_copier_that_is_killed_at_any_point_leaves_a_prefix(
             with monkeypatch.context() as patched:
                 patched.setattr(fault_injection, "_reached", reached)
                 try:
-                    copied.send()
-                    copied.copier.turn()
+                    copied.step()
                     await copied.say(f"{point}a", f"{point}b")
                     copied.bring()
                 except Killed:
@@ -276,7 +269,7 @@ async def test_what_is_damaged_missing_or_swapped_is_found_and_all_before_it_is_
         assert not report.ok, name
         assert report.faults, name
         there = Place(tmp_path / name / "b")
-        assert "damaged" in refused(lambda: promote(there.root, there.state, str(far), now=LATER)).text  # noqa: B023
+        assert "damaged" in refused(promote, there.root, there.state, str(far), now=LATER).text
         assert not (there.state / DATABASE).exists()
         held = promoted(far, tmp_path / name / "c", force=True)
         expected = 5 if name.startswith("the last") else 3
@@ -285,10 +278,10 @@ async def test_what_is_damaged_missing_or_swapped_is_found_and_all_before_it_is_
         far = tmp_path / base
         shutil.copytree(copied.folder, far)
         flip(next(far.glob(f"base-*.{base}")), 0.05)
-        assert refused(lambda: check_standby(str(far), now=LATER)).code == "conflict"  # noqa: B023
+        assert refused(check_standby, str(far), now=LATER).code == "conflict"
     [told] = copied.folder.glob("base-*.json")
     told.write_text(json.dumps({**json.loads(told.read_text()), "needs": 7}))
-    assert "are missing" in refused(lambda: check_standby(str(copied.folder), now=LATER)).text
+    assert "are missing" in refused(check_standby, str(copied.folder), now=LATER).text
 
 
 @pytest.mark.promise("P90")
@@ -307,8 +300,7 @@ async def test_a_place_that_is_full_gone_or_read_only_is_told_and_caught_up_with
         with monkeypatch.context() as patched:
             patched.setattr(standby_place, "write_piece", full)
             await copied.say("two")
-            copied.send()
-            copied.copier.turn()
+            copied.step()
             assert why(copied) == f"the disk of {copied.folder} is full"
             assert "resumes automatically" in (copied.heard.fix or "")
         assert looked(copied.folder, tmp_path / "look")[1] == ["one"]
@@ -319,8 +311,7 @@ async def test_a_place_that_is_full_gone_or_read_only_is_told_and_caught_up_with
         copied.folder.rename(away)
         copied.now += 10
         await copied.say("three")
-        copied.send()
-        copied.copier.turn()
+        copied.step()
         assert "does not exist" in (why(copied) or "")
         monkeypatch.setattr(copier, "QUEUE_BYTES", 1000)
         await copied.say("four", "five")
@@ -336,8 +327,7 @@ async def test_a_place_that_is_full_gone_or_read_only_is_told_and_caught_up_with
         copied.folder.mkdir()
         copied.now += 10
         await copied.say("six")
-        copied.send()
-        copied.copier.turn()
+        copied.step()
         copied.bring()
         assert looked(copied.folder, tmp_path / "look")[1][-1] == "six"
 
@@ -351,14 +341,12 @@ async def test_a_folder_that_is_anothers_or_was_promoted_is_left_alone(tmp_path:
         before = sorted(os.listdir(copied.folder))
         assert PROMOTED in before
         copied.new_copier()
-        copied.send()
-        copied.copier.turn()
+        copied.step()
         assert "was promoted at" in (why(copied) or "")
         (copied.folder / PROMOTED).unlink()
         other.folder = copied.folder
         other.new_copier()
-        other.send()
-        other.copier.turn()
+        other.step()
         assert "another project" in (other.heard.why or "")
         assert sorted(os.listdir(copied.folder)) == [name for name in before if name != PROMOTED]
         assert BEAT in before
@@ -480,8 +468,7 @@ async def test_a_place_that_fails_at_any_moment_holds_a_prefix(
             await copied.say(f"m{number} " + "x" * chance.choice((10, 20_000)))
             copied.now += 3
             for _ in range(3):
-                copied.send()
-                copied.copier.turn()
+                copied.step()
             if any(name.endswith(".json") and name.startswith("base") for name in os.listdir(copied.folder)):
                 whole, held = looked(copied.folder, tmp_path / "look")
                 assert not whole.faults

@@ -25,6 +25,11 @@ def _wrong(files: dict[str, CheckedFile]) -> dict[str, list[tuple[int, str]]]:
     return {name: [(e.line, e.where) for e in file.errors] for name, file in files.items() if not file.ok}
 
 
+def _warned(root: Path, path: str = "/bin") -> dict[str, tuple[bool, list[tuple[int, str]]]]:
+    found = validate(root, root, (), {"PATH": path}).files
+    return {file.path: (file.ok, [(one.line, one.where) for one in file.warnings]) for file in found}
+
+
 def test_a_sound_project_is_all_ok_with_what_each_file_is(tmp_path: Path) -> None:
     """contracts 9: validate; the project file, agents, workflows."""
     review(tmp_path)
@@ -37,26 +42,24 @@ def test_a_sound_project_is_all_ok_with_what_each_file_is(tmp_path: Path) -> Non
 
 
 def test_all_mistakes_of_all_files_come_at_once_in_the_order_of_the_files(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        {
-            ".agents/alice.yaml": """
-                model: antropic/x
-                prompt: { system: hi, system_file: x.md }
-                max_steps: yes
-                sol: {}
-                """,
-            ".agents/bob.yaml": "backend: mock\n",
-            ".workflows/review.yaml": """
-                agents: {alice: {ref: alise}}
-                limits: {hops: 0}
-                setup: [{shell: date, timeout: soon, as: now}]
-                params: [{name: n, type: int, default: many}]
-                workspace: {bind: ../x}
-                kickoff: "@alice ${{ now }}"
-                """,
-        },
-    )
+    files = {
+        ".agents/alice.yaml": """
+            model: antropic/x
+            prompt: { system: hi, system_file: x.md }
+            max_steps: yes
+            sol: {}
+            """,
+        ".agents/bob.yaml": "backend: mock\n",
+        ".workflows/review.yaml": """
+            agents: {alice: {ref: alise}}
+            limits: {hops: 0}
+            setup: [{shell: date, timeout: soon, as: now}]
+            params: [{name: n, type: int, default: many}]
+            workspace: {bind: ../x}
+            kickoff: "@alice ${{ now }}"
+            """,
+    }
+    write(tmp_path, files)
     keys = ["agents.alice.ref", "limits.hops", "setup[0].timeout", "params[0].default", "workspace.bind"]
     assert _wrong(_check(tmp_path)) == {
         ".agents/alice.yaml": [(1, "model"), (2, "prompt.system_file"), (3, "max_steps"), (4, "sol")],
@@ -66,13 +69,11 @@ def test_all_mistakes_of_all_files_come_at_once_in_the_order_of_the_files(tmp_pa
 
 
 def test_what_only_follows_from_a_mistake_is_not_told(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        {
-            ".agents/alice.yaml": "model: sonnet\npromt: {system: hi}\n",
-            ".agents/bob.yaml": "model: sonnet\nbackend: sdkk\n",
-        },
-    )
+    files = {
+        ".agents/alice.yaml": "model: sonnet\npromt: {system: hi}\n",
+        ".agents/bob.yaml": "model: sonnet\nbackend: sdkk\n",
+    }
+    write(tmp_path, files)
     assert _wrong(_check(tmp_path)) == {".agents/alice.yaml": [(2, "promt")], ".agents/bob.yaml": [(2, "backend")]}
 
 
@@ -107,15 +108,13 @@ def test_a_file_with_a_name_that_nothing_can_have_is_told(name: str, message: st
 
 
 def test_files_elsewhere_are_known_by_what_they_say(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        {
-            ".git/HEAD": "",
-            "drafts/bob.yaml": MOCK,
-            "drafts/deploy.yaml": "agents: {x: {backend: mock, mock: [{text: x}]}}\nkickoff: '@y hi'\n",
-            "drafts/team.yaml": "providers: {acme: {}}\n",
-        },
-    )
+    files = {
+        ".git/HEAD": "",
+        "drafts/bob.yaml": MOCK,
+        "drafts/deploy.yaml": "agents: {x: {backend: mock, mock: [{text: x}]}}\nkickoff: '@y hi'\n",
+        "drafts/team.yaml": "providers: {acme: {}}\n",
+    }
+    write(tmp_path, files)
     found = validate(tmp_path, tmp_path / "drafts", ["bob.yaml", "deploy.yaml", "team.yaml", "none.yaml"]).files
     assert {file.path: (file.kind, file.ok) for file in found} == {
         "drafts/bob.yaml": ("agent", True),
@@ -162,28 +161,24 @@ DECLARED = """
 
 
 def test_agents_that_the_project_file_declares_are_looked_at(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        {
-            "moniro.yaml": DECLARED,
-            "team/carl.yaml": "backend: mok\n",
-            ".workflows/w.yaml": "agents: {carl: {ref: carl}, dora: {ref: dora}}\n",
-        },
-    )
+    files = {
+        "moniro.yaml": DECLARED,
+        "team/carl.yaml": "backend: mok\n",
+        ".workflows/w.yaml": "agents: {carl: {ref: carl}, dora: {ref: dora}}\n",
+    }
+    write(tmp_path, files)
     assert _wrong(_check(tmp_path)) == {"team/carl.yaml": [(1, "backend")]}
     assert _wrong(_check(tmp_path, "team/carl.yaml")) == {"team/carl.yaml": [(1, "backend")]}
 
 
 def test_agents_that_a_broken_project_file_declares_are_not_missed(tmp_path: Path) -> None:
     """Only those that it does not declare are."""
-    write(
-        tmp_path,
-        {
-            "moniro.yaml": DECLARED + "    starvation: soon\n",
-            "team/carl.yaml": MOCK,
-            ".workflows/w.yaml": "agents: {carl: {ref: carl}, dora: {ref: dorra}}\n",
-        },
-    )
+    files = {
+        "moniro.yaml": DECLARED + "    starvation: soon\n",
+        "team/carl.yaml": MOCK,
+        ".workflows/w.yaml": "agents: {carl: {ref: carl}, dora: {ref: dorra}}\n",
+    }
+    write(tmp_path, files)
     assert _wrong(_check(tmp_path)) == {
         "moniro.yaml": [(6, "starvation")],
         ".workflows/w.yaml": [(1, "agents.dora.ref")],
@@ -201,13 +196,11 @@ def test_a_script_that_calls_what_is_not_there_is_warned_of(tmp_path: Path) -> N
 
 @pytest.mark.promise("XF19")
 def test_a_key_that_is_not_set_is_warned_of(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        {
-            ".agents/alice.yaml": "prompt: {system: hi}\nmodel: sonnet\n",
-            ".workflows/review.yaml": "agents: {bob: {model: openai/m, prompt: {system: s}}, alice: {ref: alice}}\n",
-        },
-    )
+    files = {
+        ".agents/alice.yaml": "prompt: {system: hi}\nmodel: sonnet\n",
+        ".workflows/review.yaml": "agents: {bob: {model: openai/m, prompt: {system: s}}, alice: {ref: alice}}\n",
+    }
+    write(tmp_path, files)
 
     def warned(environ: dict[str, str]) -> list[tuple[int, str, str]]:
         found = validate(tmp_path, tmp_path, (), {"PATH": "/bin", **environ}).files
@@ -231,21 +224,17 @@ def test_a_command_line_in_place_of_a_program_is_warned_of(tmp_path: Path) -> No
 
 @pytest.mark.promise("XF19")
 def test_what_is_right_and_not_possible_on_this_machine_is_warned_of(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        {
-            ".agents/alice.yaml": "backend: mock\nmock: [{text: hi}]\nsandbox: on\n",
-            ".workflows/review.yaml": """
-                agents:
-                  alice: {ref: alice}
-                  bob: {backend: mock, mock: [{text: hi}], sandbox: on}
-                workspace: {git: worktree}
-                """,
-        },
-    )
-    found = validate(tmp_path, tmp_path, (), {"PATH": str(tmp_path)}).files
-    told = {file.path: (file.ok, [(warning.line, warning.where) for warning in file.warnings]) for file in found}
-    assert told == {
+    files = {
+        ".agents/alice.yaml": "backend: mock\nmock: [{text: hi}]\nsandbox: on\n",
+        ".workflows/review.yaml": """
+            agents:
+              alice: {ref: alice}
+              bob: {backend: mock, mock: [{text: hi}], sandbox: on}
+            workspace: {git: worktree}
+            """,
+    }
+    write(tmp_path, files)
+    assert _warned(tmp_path, str(tmp_path)) == {
         ".agents/alice.yaml": (True, [(3, "sandbox")]),
         ".workflows/review.yaml": (True, [(3, "agents.bob.sandbox"), (4, "workspace.git")]),
     }
@@ -257,18 +246,14 @@ def test_what_is_right_and_not_possible_on_this_machine_is_warned_of(tmp_path: P
 @pytest.mark.promise("CF13", "CF21")
 def test_what_would_lead_nowhere_is_warned_of(tmp_path: Path) -> None:
     agent = "backend: mock\nmock: [{{text: hi}}]\nschedule: {{wakeup: 5m, workspace: {}}}\n"
-    write(
-        tmp_path,
-        {
-            ".agents/alice.yaml": agent.format("reveiw"),
-            ".agents/bob.yaml": agent.format("review:pr-1"),
-            ".workflows/review.yaml": "agents: {alice: {ref: alice}}\nkickoff: alice, @nobody, begin\n",
-            ".workflows/other.yaml": "agents: {alice: {ref: alice}}\nkickoff: '@alice begin'\n",
-        },
-    )
-    found = validate(tmp_path, tmp_path, (), {"PATH": "/bin"}).files
-    told = {file.path: (file.ok, [(one.line, one.where) for one in file.warnings]) for file in found}
-    assert told == {
+    files = {
+        ".agents/alice.yaml": agent.format("reveiw"),
+        ".agents/bob.yaml": agent.format("review:pr-1"),
+        ".workflows/review.yaml": "agents: {alice: {ref: alice}}\nkickoff: alice, @nobody, begin\n",
+        ".workflows/other.yaml": "agents: {alice: {ref: alice}}\nkickoff: '@alice begin'\n",
+    }
+    write(tmp_path, files)
+    assert _warned(tmp_path) == {
         ".agents/alice.yaml": (True, [(3, "schedule.workspace")]),
         ".agents/bob.yaml": (True, []),
         ".workflows/other.yaml": (True, []),
@@ -279,15 +264,13 @@ def test_what_would_lead_nowhere_is_warned_of(tmp_path: Path) -> None:
 def test_an_escalation_to_somebody_who_is_no_member_is_warned_of(tmp_path: Path) -> None:
     person = "backend: human\ntimeouts: {answer: 1h, escalate: dave}\n"
     agents = "  carol: {ref: carol}\n  eve: {backend: human, timeouts: {answer: 1h, escalate: nobody}}\n"
-    write(
-        tmp_path,
-        {
-            ".agents/carol.yaml": person,
-            ".agents/dave.yaml": "backend: human\n",
-            ".workflows/alone.yaml": f"agents:\n{agents}kickoff: '@carol begin'\n",
-            ".workflows/both.yaml": "agents: {carol: {ref: carol}, dave: {ref: dave}}\nkickoff: '@carol begin'\n",
-        },
-    )
+    files = {
+        ".agents/carol.yaml": person,
+        ".agents/dave.yaml": "backend: human\n",
+        ".workflows/alone.yaml": f"agents:\n{agents}kickoff: '@carol begin'\n",
+        ".workflows/both.yaml": "agents: {carol: {ref: carol}, dave: {ref: dave}}\nkickoff: '@carol begin'\n",
+    }
+    write(tmp_path, files)
     found = validate(tmp_path, tmp_path, (), {"PATH": "/bin"}).files
     assert all(file.ok for file in found)
     assert {file.path: [(one.line, one.where) for one in file.warnings] for file in found if file.warnings} == {
@@ -297,30 +280,26 @@ def test_an_escalation_to_somebody_who_is_no_member_is_warned_of(tmp_path: Path)
 
 def test_a_variable_in_a_prompt_is_warned_of(tmp_path: Path) -> None:
     """contracts 1: variables are replaced in setup and kickoff; a prompt reaches the model as it is written."""
-    write(
-        tmp_path,
-        {
-            ".agents/alice.yaml": "backend: mock\nmock: [{text: hi}]\nprompt: {system_file: a.md}\n",
-            "a.md": "Work for ${{ params.who }}.",
-            ".workflows/review.yaml": """
-                agents:
-                  alice:
-                    ref: alice
-                    prompt: {append: "In ${{ workflow.name }}."}
-                  bob:
-                    backend: mock
-                    mock: [{text: "${{ message.text }}"}]
-                    prompt: {system: "Costs ${ 5 }, {{ x }}, ${{ no name }}."}
-                  carl:
-                    backend: mock
-                    mock: [{text: hi}]
-                    prompt: {system: "For ${{ params.who }}."}
-                """,
-        },
-    )
-    found = validate(tmp_path, tmp_path, (), {"PATH": "/bin"}).files
-    told = {file.path: (file.ok, [(one.line, one.where) for one in file.warnings]) for file in found}
-    assert told == {
+    files = {
+        ".agents/alice.yaml": "backend: mock\nmock: [{text: hi}]\nprompt: {system_file: a.md}\n",
+        "a.md": "Work for ${{ params.who }}.",
+        ".workflows/review.yaml": """
+            agents:
+              alice:
+                ref: alice
+                prompt: {append: "In ${{ workflow.name }}."}
+              bob:
+                backend: mock
+                mock: [{text: "${{ message.text }}"}]
+                prompt: {system: "Costs ${ 5 }, {{ x }}, ${{ no name }}."}
+              carl:
+                backend: mock
+                mock: [{text: hi}]
+                prompt: {system: "For ${{ params.who }}."}
+            """,
+    }
+    write(tmp_path, files)
+    assert _warned(tmp_path) == {
         ".agents/alice.yaml": (True, [(3, "prompt.system_file")]),
         ".workflows/review.yaml": (True, [(4, "agents.alice.prompt.append"), (12, "agents.carl.prompt.system")]),
     }
@@ -359,25 +338,23 @@ def test_every_agent_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.promise("P45")
 def test_a_file_of_an_agents_memory_is_checked_with_the_rest_and_by_its_name(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        {
-            ".agents/alice.yaml": "backend: mock\nmock: [{text: hi}]\ncontext: {dir: team/alice}\n",
-            ".agents/bob.yaml": MOCK,
-            "team/alice/memory/core.yaml": "a: 1\nb: {value: 2, tire: x}\n",
-            ".agents/bob/memory/working.yaml": "a: fine\n",
-            ".agents/bob/memory/torn.yaml": "a: 1\nb: 'torn\n",
-        },
-    )
-    files = _check(tmp_path)
-    assert [(file.path, file.kind) for file in files.values() if file.kind == "memory"] == [
+    files = {
+        ".agents/alice.yaml": "backend: mock\nmock: [{text: hi}]\ncontext: {dir: team/alice}\n",
+        ".agents/bob.yaml": MOCK,
+        "team/alice/memory/core.yaml": "a: 1\nb: {value: 2, tire: x}\n",
+        ".agents/bob/memory/working.yaml": "a: fine\n",
+        ".agents/bob/memory/torn.yaml": "a: 1\nb: 'torn\n",
+    }
+    write(tmp_path, files)
+    checked = _check(tmp_path)
+    assert [(file.path, file.kind) for file in checked.values() if file.kind == "memory"] == [
         (".agents/bob/memory/torn.yaml", "memory"),
         (".agents/bob/memory/working.yaml", "memory"),
         ("team/alice/memory/core.yaml", "memory"),
     ]
-    wrong = _wrong(files)
+    wrong = _wrong(checked)
     assert wrong["team/alice/memory/core.yaml"] == [(2, "")]
     assert sorted(wrong) == [".agents/bob/memory/torn.yaml", "team/alice/memory/core.yaml"]
-    (told,) = files["team/alice/memory/core.yaml"].errors
+    (told,) = checked["team/alice/memory/core.yaml"].errors
     assert (told.message[:16], told.source) == ("b: unknown tire;", "b: {value: 2, tire: x}")
     assert list(_wrong(_check(tmp_path, ".agents/bob/memory/torn.yaml"))) == [".agents/bob/memory/torn.yaml"]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from kernel.policy.agent_status import AgentWork, DerivedStatus, agent_status
+from kernel.policy.agent_status import AgentWork, DerivedStatus, agent_status, urgency
 
 NOW = 1_000_000
 IDLE = AgentWork(
@@ -35,3 +35,13 @@ IDLE = AgentWork(
 )
 def test_the_state_of_an_agent(work: dict[str, Any], shown: DerivedStatus) -> None:
     assert agent_status(replace(IDLE, **work), NOW) == shown
+
+
+def test_the_most_urgent_agents_come_first() -> None:
+    order = [
+        DerivedStatus("error"), DerivedStatus("waiting", "approval"), DerivedStatus("running"),
+        DerivedStatus("waiting", "provider", 5), DerivedStatus("paused"), DerivedStatus("idle"),
+    ]  # fmt: skip
+    assert [urgency(one, silent=False) for one in order] == list(range(len(order)))
+    assert urgency(DerivedStatus("running"), silent=True) < urgency(DerivedStatus("running"), silent=False)
+    assert urgency(DerivedStatus("waiting", "provider"), silent=False) == urgency(order[3], silent=False)

@@ -81,11 +81,7 @@ def test_what_is_used_up_says_who_can_grant_more(
     assert scope in over.text
 
 
-@given(
-    st.lists(st.integers(1, 100), min_size=1, max_size=30),
-    st.integers(1, 500),
-    st.integers(1, 100),
-)
+@given(st.lists(st.integers(1, 100), min_size=1, max_size=30), st.integers(1, 500), st.integers(1, 100))
 def test_a_window_gives_back_as_soon_as_less_than_the_limit_is_in_it(
     amounts: list[int], limit: int, window_ms: int
 ) -> None:
@@ -100,11 +96,7 @@ def test_a_window_gives_back_as_soon_as_less_than_the_limit_is_in_it(
     assert sum(amounts) < limit or within(until_ms - 1) >= limit
 
 
-@given(
-    st.lists(st.integers(1, 60), min_size=1, max_size=30),
-    st.integers(1, 500),
-    st.integers(501, 1000),
-)
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=30), st.integers(1, 500), st.integers(501, 1000))
 def test_work_may_go_on_until_the_limit_is_in_the_window_and_no_longer(
     amounts: list[int], limit_ms: int, window_ms: int
 ) -> None:
@@ -131,10 +123,7 @@ class Worker:
     calls: list[int] = field(default_factory=list)
 
 
-@given(
-    st.integers(1, 50_000),
-    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9000)), min_size=1, max_size=60),
-)
+@given(st.integers(1, 50_000), st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9000)), min_size=1, max_size=60))
 def test_four_in_parallel_overshoot_by_one_call_each_at_most(limit: int, turns: list[tuple[int, int]]) -> None:
     workers = [Worker() for _ in range(4)]
     spent, begun = 0, []

@@ -18,7 +18,7 @@ from kernel.policy.documents import (
     next_version,
     owner_of,
 )
-from protocol.errors import Refused
+from tests.kernel.refusals import refused
 
 BASE = "one\ntwo\nthree\nfour\nfive\n"
 
@@ -31,9 +31,7 @@ BASE = "one\ntwo\nthree\nfour\nfive\n"
 )  # fmt: skip
 def test_names_that_lead_elsewhere_or_cannot_be_shown_are_refused(name: str) -> None:
     assert file_fault(name) is not None
-    with pytest.raises(Refused) as refused:
-        check_file(name)
-    assert refused.value.code == "bad_request"
+    assert refused(check_file, name).code == "bad_request"
 
 
 @pytest.mark.promise("P15")
@@ -47,9 +45,7 @@ def test_a_name_that_is_taken_has_only_plain_parts(name: str) -> None:
 def test_a_name_is_no_folder_of_another_and_no_other_spelling_of_it() -> None:
     assert check_file("findings/auth.md", ["notes.md", "findings/db.md"]) == "findings/auth.md"
     for name, other in (("a/b", "a"), ("a", "a/b"), ("Notes.md", "notes.md"), ("A/x", "a")):
-        with pytest.raises(Refused) as refused:
-            check_file(name, [other])
-        assert refused.value.code == "conflict"
+        assert refused(check_file, name, [other]).code == "conflict"
 
 
 def test_patterns_name_files_and_what_is_below_folders() -> None:
@@ -74,9 +70,7 @@ def test_who_does_not_own_a_document_suggests() -> None:
     check_writer("a", "coder", None, person=False, electing=None)
     check_writer("a", "user", "scribe", person=True, electing="document-owner")
     for writer, owner, electing, code in (("coder", "scribe", None, "forbidden"), ("coder", None, "p1", "conflict")):
-        with pytest.raises(Refused) as refused:
-            check_writer("a", writer, owner, person=False, electing=electing)
-        assert refused.value.code == code
+        assert refused(check_writer, "a", writer, owner, person=False, electing=electing).code == code
     check_judge("a", "coder", "reviewer", None, person=False, accepts=True)
     check_judge("a", "scribe", "scribe", "scribe", person=False, accepts=True)
     check_judge("a", "coder", "coder", "scribe", person=False, accepts=False)
@@ -85,9 +79,7 @@ def test_who_does_not_own_a_document_suggests() -> None:
         ("coder", "reviewer", "scribe"),
         ("coder", "coder", "scribe"),
     ):
-        with pytest.raises(Refused) as refused:
-            check_judge("a", judge, author, owner, person=False, accepts=True)
-        assert refused.value.code == "forbidden"
+        assert refused(check_judge, "a", judge, author, owner, person=False, accepts=True).code == "forbidden"
 
 
 NOW = DocumentState(3, BASE)
@@ -136,11 +128,10 @@ def test_what_follows_from_a_change(asked: DocumentChange, now: DocumentState, b
     ],
 )
 def test_what_a_change_is_refused_for(asked: DocumentChange, now: DocumentState, code: str) -> None:
-    with pytest.raises(Refused) as refused:
-        next_version("a", asked, now, lambda _: "base\n")
-    assert refused.value.code == code
-    if isinstance(refused.value, Clashing):
-        told = refused.value.conflict
+    error = refused(next_version, "a", asked, now, lambda _: "base\n")
+    assert error.code == code
+    if isinstance(error, Clashing):
+        told = error.conflict
         assert (told.base, told.current, told.yours, told.whole) == ("base\n", now.text or "", asked.content, True)
 
 

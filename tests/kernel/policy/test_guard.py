@@ -76,20 +76,20 @@ def test_an_answer_of_another_shape_has_nothing(answer: str) -> None:
 
 
 def test_a_fenced_answer_is_read_and_one_that_is_too_long_is_cut() -> None:
-    many = [{**SOUND, "key": f"k{n}", "value": f"fact{n} holds{n} for{n} module{n} always{n}"} for n in range(20)]
+    many = [{**SOUND, "key": f"k{n}", "value": f"fact{n} holds{n} for{n} module{n} always{n}"} for n in range(30)]
     told = extracted(f"Here:\n```json\n{json.dumps({'items': many})}\n```", EVIDENCE, {})
     assert len(told) == MOST_ITEMS
 
 
-def test_what_it_is_shown_is_quoted_bounded_and_the_newest() -> None:
+def test_what_it_is_shown_is_quoted_bounded_and_the_oldest() -> None:
     """So that it stays one message."""
     said = [
         Message(seq=n, kind="said", space="review:main", sender="bob", to=(), text=f"{n}\n# you", at="", hops=0)
         for n in range(1, 3000)
     ]
     text, classes = shown(said, {one.seq: "agent" for one in said})
-    assert "[m2999] bob:\n> 2999\n> # you" in text
+    assert "[m1] bob:\n> 1\n> # you" in text
     assert len(text.encode()) <= 14_000
-    assert ("m1" in classes, classes["m2999"]) == (False, "agent")
+    assert ("m2999" in classes, classes["m1"]) == (False, "agent")
     begun = [Message(seq=n, kind="kickoff", space="review:main", sender="system", text="begin") for n in (1, 2)]
     assert shown(begun, {1: "user", 2: "tool"})[1] == {"m1": "user", "m2": "tool"}

@@ -56,6 +56,7 @@ def refusal(check: Callable[..., None], *asked: object) -> str | None:
         ({"then": [{"say": "x", "message": "y"}]}, "message: is only valid for assign and ask"),
         ({"then": [{"say": "x", "params": {"a": "b"}}]}, "params: only for invoke"),
         ({"then": [{"say": " "}]}, "say: is empty"),
+        ({"then": [{"create_agent": {"name": "x", "like": "bob", "prompt": "do ${{ message.text }}"}}]}, "a variable"),
         ({"then": [{"assign": "dave"}]}, "member 'dave' not found"),
         ({"then": [{"assign": "bob", "message": "${{ params.x }}"}]}, "parameter 'x' not declared"),
         ({"then": [{"say": "${{ match.x }}"}]}, "variable 'match.x' unknown"),

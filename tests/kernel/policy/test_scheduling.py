@@ -35,11 +35,7 @@ candidates = st.lists(
     st.builds(candidate, st.sampled_from(AGENTS), st.integers(0, 2), st.integers(1, 1000), st.sampled_from(PROVIDERS)),
     unique_by=lambda one: one.number,
 )
-limits = st.builds(
-    WorkerLimits,
-    st.integers(0, 6),
-    st.dictionaries(st.sampled_from(PROVIDERS), st.integers(0, 3)),
-)
+limits = st.builds(WorkerLimits, st.integers(0, 6), st.dictionaries(st.sampled_from(PROVIDERS), st.integers(0, 3)))
 running = st.dictionaries(st.sampled_from(PROVIDERS), st.integers(0, 3))
 
 

@@ -12,7 +12,7 @@ from kernel.policy.spaces import (
     is_over,
     members_of_new,
 )
-from protocol.errors import Refused
+from tests.kernel.refusals import refused
 
 pytestmark = pytest.mark.promise("P64")
 
@@ -37,9 +37,7 @@ def test_who_opens_a_space_is_in_it_and_each_once() -> None:
     ids=["open already", "no member of the run", "too many open", "too many in the run", "too many members"],
 )
 def test_what_may_not_be_opened_is_refused(name: str, wanted: tuple[str, ...], run: RunSpaces, code: str) -> None:
-    with pytest.raises(Refused) as refused:
-        members_of_new("lead", name, wanted, run)
-    assert refused.value.code == code
+    assert refused(members_of_new, "lead", name, wanted, run).code == code
 
 
 @pytest.mark.parametrize(
@@ -56,9 +54,8 @@ def test_what_may_not_be_opened_is_refused(name: str, wanted: tuple[str, ...], r
 def test_only_who_opened_it_and_people_change_who_is_in_it(
     caller: str | None, add: tuple[str, ...], remove: tuple[str, ...], code: str
 ) -> None:
-    with pytest.raises(Refused) as refused:
-        change_of_members(caller, "lead", ("lead", "alice"), MembershipChange(add, remove), TEAM)
-    assert refused.value.code == code
+    error = refused(change_of_members, caller, "lead", ("lead", "alice"), MembershipChange(add, remove), TEAM)
+    assert error.code == code
 
 
 def test_who_is_in_it_is_not_added_and_who_is_not_is_not_removed() -> None:

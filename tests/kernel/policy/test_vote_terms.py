@@ -19,6 +19,7 @@ from kernel.policy.voting import (
 from protocol.errors import Refused
 from protocol.names import AgentKey
 from protocol.voting import METADATA_BYTES, BallotType, Option, ProposalTerms, Resolution, Vote
+from tests.kernel.refusals import refused
 
 NAMES: Final = ("alice", "bob", "carol")
 AB: Final = (Option(id="a", label="Apples"), Option(id="b", label=""))
@@ -76,9 +77,7 @@ def test_its_creator_or_a_person_cancels_what_is_open() -> None:
     check_cancel(ballot(), "alice", person=False)
     check_cancel(ballot(), "user", person=True)
     for known, name, code in ((ballot(), "bob", "forbidden"), (ballot(state="expired"), "alice", "conflict")):
-        with pytest.raises(Refused) as caught:
-            check_cancel(known, name, person=False)
-        assert caught.value.code == code
+        assert refused(check_cancel, known, name, person=False).code == code
 
 
 @pytest.mark.parametrize(
@@ -178,7 +177,5 @@ def test_what_cannot_be_binding_is_told_what_would_be() -> None:
     """contracts 5: where nothing follows, it is refused, and the hint says from what something does."""
     asked = ProposalTerms(type="decision", title="Which?", options=AB, binding=True)
     for verdict, would in ((None, "(verdict: ID)"), ("release", "the approval release decides this workflow")):
-        with pytest.raises(Refused) as caught:
-            check_binding(asked, verdict)
-        assert would in str(caught.value.hint)
+        assert would in str(refused(check_binding, asked, verdict).hint)
     check_binding(replace(asked, binding=False), None)

@@ -1,6 +1,7 @@
 """Standard Webhooks: whose signature counts and for how long; where a delivery may go, and when it is tried again."""
 
 import base64
+import math
 
 import pytest
 
@@ -11,6 +12,7 @@ from kernel.policy.webhooks import (
     is_public,
     key_of,
     payload,
+    rest_seconds,
     signature_of,
     verdict_of,
 )
@@ -149,3 +151,10 @@ def test_a_delivery_holds_ids_and_nobodys_words() -> None:
     assert body["data"]["ids"] == {"event": 8, "instruction": "i3", "run": "r1"}
     assert body["data"]["link"] == "http://h/instructions/i3"
     assert len(encode_json(body)) < 20_000
+
+
+def test_the_next_retry_is_waited_for_also_while_its_webhook_is_busy() -> None:
+    retries = {"a": 5_000, "b": 1_000, "c": None}
+    assert rest_seconds(retries, (), 500) == rest_seconds(retries, ("a", "b"), 500) == 0.5
+    assert (rest_seconds(retries, ("b",), 1_000), rest_seconds(retries, (), 1_000)) == (4.0, 0.0)
+    assert rest_seconds({"c": None}, (), 0) == math.inf

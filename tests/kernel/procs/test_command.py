@@ -10,19 +10,14 @@ from kernel.procs import command
 from kernel.procs.command import CommandResult, VersionProbes, run_command
 from kernel.procs.fork import ForkLauncher
 from kernel.procs.launcher import Launcher
-from tests.kernel.procs.trees import ENV, NASTY, PATIENCE, alive
+from tests.kernel.procs.trees import ENV, NASTY, PATIENCE, alive, within
 
 
-async def run(launcher: Launcher, script: str, timeout_seconds: float = PATIENCE, limit: int = 10_000) -> CommandResult:
-    return await run_command(
-        launcher,
-        "setup-1",
-        ("sh", "-c", script),
-        cwd="/",
-        env=ENV,
-        timeout_seconds=timeout_seconds,
-        output_limit_bytes=limit,
-    )
+async def run(
+    launcher: Launcher, script: str, timeout_seconds: float = PATIENCE, limit: int = 10_000, **more: int | None
+) -> CommandResult:
+    limits = {"timeout_seconds": timeout_seconds, "output_limit_bytes": limit, **more}
+    return await run_command(launcher, "setup-1", ("sh", "-c", script), cwd="/", env=ENV, **limits)  # type: ignore[arg-type]
 
 
 @pytest.mark.promise("CF15")
@@ -47,8 +42,7 @@ async def test_a_command_that_never_ends_is_killed_with_its_children(launcher: L
 @pytest.mark.promise("CF15")
 async def test_output_without_end_is_cut_and_the_command_killed(forking: ForkLauncher) -> None:
     """1 GB of output costs its limit and no more."""
-    with trio.fail_after(PATIENCE):
-        result = await run(forking, "yes", limit=1000)
+    result = await within(PATIENCE, run, forking, "yes", limit=1000)
     assert (len(result.stdout), result.truncated, result.timed_out, result.ok) == (1000, True, False, False)
 
 
@@ -59,17 +53,7 @@ async def test_a_command_that_uses_more_than_it_may_is_ended_and_says_of_what(la
         ("cat /dev/zero | tail -c 200000000", 64 * 2**20, None, "(limits.memory)"),
     ):
         with trio.fail_after(PATIENCE):
-            result = await run_command(
-                launcher,
-                "check-1",
-                ("sh", "-c", script),
-                cwd="/",
-                env=ENV,
-                timeout_seconds=1000,
-                output_limit_bytes=10,
-                memory_bytes=memory_bytes,
-                processes=processes,
-            )
+            result = await run(launcher, script, 1000, 10, memory_bytes=memory_bytes, processes=processes)
         assert (which in (result.exit.exceeded or ""), result.ok) == (True, False), result
 
 
@@ -82,8 +66,7 @@ async def test_a_flood_on_stderr_does_not_block(forking: ForkLauncher) -> None:
 
 @pytest.mark.promise("PF07")
 async def test_what_a_command_left_in_the_background_does_not_hold_it_up(launcher: Launcher) -> None:
-    with trio.fail_after(PATIENCE):
-        result = await run(launcher, "(setsid sleep 1000 &); echo out")
+    result = await within(PATIENCE, run, launcher, "(setsid sleep 1000 &); echo out")
     assert (result.stdout, result.ok) == (b"out\n", True)
 
 
@@ -103,8 +86,7 @@ async def test_a_cancelled_command_leaves_nothing(launcher: Launcher, tmp_path: 
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run, launcher, f"echo $$ > {fifo}; exec sleep 1000")
-            with trio.fail_after(PATIENCE):
-                pid = int(await trio.Path(fifo).read_text())
+            pid = int(await within(PATIENCE, trio.Path(fifo).read_text))
             scope.cancel()
     assert pid
     assert alive([pid]) == []

@@ -12,7 +12,7 @@ import trio.testing
 from kernel.procs import fork
 from kernel.procs.fork import ForkLauncher
 from kernel.procs.spec import Spec
-from tests.kernel.procs.trees import ENV, LEAVES, PATIENCE, STAYS, alive, gone, read_pids
+from tests.kernel.procs.trees import ENV, LEAVES, PATIENCE, STAYS, alive, gone, read_pids, within
 
 
 def zygotes() -> list[psutil.Process]:
@@ -35,8 +35,7 @@ async def test_a_killed_zygote_harms_nobody_and_the_next_spawn_works(forking: Fo
             assert alive([*pids, *others]) == [*pids, *others]
             assert zygotes() != [zygote]
             await first.stdin.send_all(b"go\n")
-            with trio.fail_after(2):
-                assert (await first.wait()).code == 3
+            assert (await within(2, first.wait)).code == 3
             assert alive(pids) == []
             assert alive(others) == others
 
@@ -92,11 +91,9 @@ async def test_a_tree_without_keeper_and_zygote_is_found_by_the_kernel(forking: 
         pids = await read_pids(handle.stdout)
         (zygote,) = zygotes()
         zygote.kill()
-        with trio.fail_after(PATIENCE):
-            await trio.to_thread.run_sync(zygote.wait)
+        await within(PATIENCE, trio.to_thread.run_sync, zygote.wait)
         os.kill(handle.keeper_pid, signal.SIGKILL)
-        with trio.fail_after(2):
-            assert (await handle.wait()).signal == signal.SIGKILL
+        assert (await within(2, handle.wait)).signal == signal.SIGKILL
         assert alive(pids) == []
 
 
@@ -113,10 +110,8 @@ async def test_a_new_need_replaces_the_zygote_and_attempts_live_on(forking: Fork
                         break
         assert alive(pids) == pids
         await first.stdin.send_all(b"go\n")
-        with trio.fail_after(2):
-            assert (await first.wait()).code == 3
-        with trio.fail_after(PATIENCE):
-            await trio.to_thread.run_sync(old.wait)
+        assert (await within(2, first.wait)).code == 3
+        await within(PATIENCE, trio.to_thread.run_sync, old.wait)
 
 
 @pytest.mark.promise("P8")

@@ -16,7 +16,7 @@ from kernel.procs.launcher import Launcher, SpawnControl
 from kernel.procs.procfs import reap
 from kernel.procs.spec import Spec
 from tests.kernel.procs.conftest import make
-from tests.kernel.procs.trees import ENV, PATIENCE
+from tests.kernel.procs.trees import ENV, PATIENCE, within
 
 ECHOES = ("sh", "-c", "while read line; do echo got $line; done; exit 7")
 
@@ -52,8 +52,7 @@ async def test_a_process_is_talked_with_by_who_takes_it_over_to_its_end(launcher
     assert await line_of(new) == b"got two\n"
     assert (new.pid, new.processes) == (old.pid, old.processes)
     await new.stdin.aclose()
-    with trio.fail_after(PATIENCE):
-        assert (await new.wait()).code == 7
+    assert (await within(PATIENCE, new.wait)).code == 7
     await new.aclose()
     assert not (run_dir / "i1-1").exists()
 
@@ -75,8 +74,7 @@ async def test_who_has_let_go_touches_nothing_any_more(launcher: Launcher, run_d
 
 async def test_a_process_that_has_ended_is_not_handed_over(launcher: Launcher) -> None:
     async with await launcher.spawn(command(argv=("true",))) as handle:
-        with trio.fail_after(PATIENCE):
-            await handle.wait()
+        await within(PATIENCE, handle.wait)
         with pytest.raises(CannotHandOver, match="is just ending"):
             handle.export()
 
@@ -117,14 +115,12 @@ async def test_a_zygote_that_has_loaded_in_this_moment_is_handed_over_too(run_di
         children = await launcher.hand_over()
         await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
-    with trio.fail_after(PATIENCE):
-        await reap(children)
+    await within(PATIENCE, reap, children)
     assert not any(map(psutil.pid_exists, children))
 
 
 async def test_nobody_waits_for_a_child_that_is_none() -> None:
-    with trio.fail_after(PATIENCE):
-        await reap([2**22 + 1])
+    await within(PATIENCE, reap, [2**22 + 1])
     with trio.move_on_after(0.05) as waiting:
         await reap([os.getppid()])
     assert waiting.cancelled_caught

@@ -17,7 +17,7 @@ from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import IDLE_SECONDS, MOST, KeeperLink, KeeperPool
 from kernel.procs.spawn import StandbyWorker
 from kernel.procs.spec import Spec
-from tests.kernel.procs.trees import ENV, PATIENCE, gone
+from tests.kernel.procs.trees import ENV, PATIENCE, gone, within
 
 
 async def _worker(launcher: ForkLauncher, attempt: str) -> tuple[int, int]:
@@ -90,8 +90,7 @@ async def test_a_retired_zygote_keeps_no_spares(forking: ForkLauncher) -> None:
     await _standing_by(forking)
     (old,) = psutil.Process().children()
     forking.need(frozenset({"nothing-to-import"}))
-    with trio.fail_after(PATIENCE):
-        await trio.to_thread.run_sync(old.wait)
+    await within(PATIENCE, trio.to_thread.run_sync, old.wait)
 
 
 async def test_spares_are_bounded_and_end_when_there_is_nothing_to_do(

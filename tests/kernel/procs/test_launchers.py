@@ -19,7 +19,7 @@ from kernel.procs.launcher import ExecLauncher, Launcher, LauncherUnknown, choos
 from kernel.procs.spec import SpawnTransient, Spec
 from protocol.ipc import COOKIE_VARIABLE
 from tests.kernel.procs.conftest import make
-from tests.kernel.procs.trees import ENV, LEAVES, PATIENCE, STAYS, alive, gone, left_in, read_pids
+from tests.kernel.procs.trees import ENV, LEAVES, PATIENCE, STAYS, alive, gone, left_in, read_pids, within
 
 
 def command(script: str, attempt: str = "i1-1", cwd: str | None = "/", env: dict[str, str] | None = None) -> Spec:
@@ -85,8 +85,7 @@ async def test_a_kill_leaves_nothing_of_the_tree(launcher: Launcher) -> None:
         assert alive(pids) == pids
         await handle.kill()
         await gone(pids)
-        with trio.fail_after(2):
-            exited = await handle.wait()
+        exited = await within(2, handle.wait)
     assert (exited.signal, exited.killed) == (signal.SIGKILL, True)
 
 
@@ -95,8 +94,7 @@ async def test_what_a_command_leaves_behind_ends_with_it(launcher: Launcher) -> 
     async with await launcher.spawn(Spec(attempt="i1-1", argv=LEAVES, cwd="/", env=ENV)) as handle:
         pids = await read_pids(handle.stdout)
         await handle.stdin.send_all(b"go\n")
-        with trio.fail_after(2):
-            exited = await handle.wait()
+        exited = await within(2, handle.wait)
         assert alive(pids) == []
     assert (exited.code, exited.killed) == (3, False)
 
@@ -165,8 +163,7 @@ async def test_a_killed_keeper_takes_its_tree_along(launcher: Launcher) -> None:
     async with await launcher.spawn(Spec(attempt="i1-1", argv=STAYS, cwd="/", env=ENV)) as handle:
         pids = await read_pids(handle.stdout)
         os.kill(handle.keeper_pid, signal.SIGKILL)
-        with trio.fail_after(2):
-            exited = await handle.wait()
+        exited = await within(2, handle.wait)
         await gone(pids)
     assert (exited.signal, exited.killed) == (signal.SIGKILL, False)
 
@@ -176,8 +173,7 @@ async def test_a_stopped_keeper_cannot_keep_its_tree_alive(launcher: Launcher) -
     async with await launcher.spawn(Spec(attempt="i1-1", argv=STAYS, cwd="/", env=ENV)) as handle:
         pids = await read_pids(handle.stdout)
         os.kill(handle.keeper_pid, signal.SIGSTOP)
-        with trio.fail_after(4):
-            exited = await handle.destroy()
+        exited = await within(4, handle.destroy)
         await gone(pids)
     assert (exited.signal, exited.killed) == (signal.SIGKILL, True)
 
@@ -333,6 +329,5 @@ async def test_a_folder_named_protocol_cannot_shadow_ours(
     launcher = make(kind, run_dir)
     await nursery.start(launcher.run)
     async with await launcher.spawn(Spec(attempt="i1-1", cwd=str(project))) as handle:
-        with trio.fail_after(PATIENCE):
-            assert b'"t":"ready"' in await handle.stdout.receive_some()
+        assert b'"t":"ready"' in await within(PATIENCE, handle.stdout.receive_some)
     assert not (tmp_path / "ran").exists()

@@ -10,6 +10,7 @@ import trio
 from kernel.procs import procfs
 from kernel.procs.procfs import ProcessId, ProcessRow
 from protocol.ipc import COOKIE_VARIABLE
+from tests.kernel.procs.trees import within
 
 
 def row(pid: int, parent: int, start_time: int = 1) -> ProcessRow:
@@ -61,8 +62,7 @@ async def test_only_the_very_process_is_killed(sleeper: trio.Process) -> None:
     assert await procfs.end([ProcessId(named.pid, named.start_time - 1)], ()) == frozenset()
     assert procfs.identify(sleeper.pid) == named
     assert await procfs.end([named], ()) == frozenset()
-    with trio.fail_after(5):
-        assert await sleeper.wait() == -9
+    assert await within(5, sleeper.wait) == -9
 
 
 @pytest.mark.promise("P7")

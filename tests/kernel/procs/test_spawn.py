@@ -14,7 +14,7 @@ from kernel.procs.spawn import spawn_keeper
 from kernel.procs.spec import Pipe, PipeEnds, Spec, open_pipes
 from protocol.ipc import Fork, Started
 from protocol.ndjson import encode
-from tests.kernel.procs.trees import PATIENCE
+from tests.kernel.procs.trees import PATIENCE, within
 
 pytestmark = pytest.mark.skipif(not procfs.table(), reason="nobody can be named without /proc")
 
@@ -33,8 +33,7 @@ async def test_a_worker_is_found_also_where_its_keeper_cannot_name_itself(run_di
     try:
         async with await spawn_keeper(Spec(attempt="i1-1"), run_dir, deliver) as handle:
             await handle.signal(signal.SIGTERM)
-            with trio.fail_after(PATIENCE):
-                assert await child.wait() == -signal.SIGTERM
+            assert await within(PATIENCE, child.wait) == -signal.SIGTERM
             theirs.close()
     finally:
         theirs.close()

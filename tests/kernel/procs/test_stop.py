@@ -13,7 +13,7 @@ from kernel.procs.fork import ForkLauncher
 from kernel.procs.handle import VERIFY_SECONDS, Handle, stop
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import Spec
-from tests.kernel.procs.trees import ENV, STAYS, gone, left_in, read_pids
+from tests.kernel.procs.trees import ENV, STAYS, gone, left_in, read_pids, within
 
 
 async def start(launcher: ForkLauncher, *argv: str) -> Handle:
@@ -23,16 +23,14 @@ async def start(launcher: ForkLauncher, *argv: str) -> Handle:
 async def test_who_leaves_in_time_is_not_signalled(forking: ForkLauncher) -> None:
     async with await start(forking, "sh", "-c", "read line; exit 3") as handle:
         await handle.stdin.aclose()
-        with trio.fail_after(5):
-            exited = await stop(handle, grace_seconds=30)
+        exited = await within(5, stop, handle, grace_seconds=30)
     assert (exited.code, exited.killed) == (3, False)
 
 
 async def test_sigterm_follows_the_grace(forking: ForkLauncher) -> None:
     async with await start(forking, "sh", "-c", "trap 'exit 4' TERM; echo $$; while :; do read x; done") as handle:
         await read_pids(handle.stdout, 1)
-        with trio.fail_after(5):
-            exited = await stop(handle, grace_seconds=0)
+        exited = await within(5, stop, handle, grace_seconds=0)
     assert (exited.code, exited.killed) == (4, True)
 
 
@@ -40,8 +38,7 @@ async def test_sigterm_follows_the_grace(forking: ForkLauncher) -> None:
 async def test_sigkill_follows_sigterm(forking: ForkLauncher) -> None:
     async with await start(forking, *STAYS) as handle:
         pids = await read_pids(handle.stdout)
-        with trio.fail_after(5):
-            exited = await stop(handle, grace_seconds=0, term_seconds=0.1)
+        exited = await within(5, stop, handle, grace_seconds=0, term_seconds=0.1)
         await gone(pids)
     assert exited.signal == signal.SIGKILL
 
@@ -55,8 +52,7 @@ async def test_a_keeper_that_does_not_answer_is_killed_at_last(
     async with await start(forking, *STAYS) as handle:
         pids = await read_pids(handle.stdout)
         os.kill(handle.keeper_pid, signal.SIGSTOP)
-        with trio.fail_after(5):
-            exited = await stop(handle, grace_seconds=0, term_seconds=0.1)
+        exited = await within(5, stop, handle, grace_seconds=0, term_seconds=0.1)
         await gone(pids)
     assert exited.killed
 

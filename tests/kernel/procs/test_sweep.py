@@ -18,7 +18,7 @@ import trio
 from kernel.procs import procfs
 from kernel.procs.attempt_dir import DirectoryPool, SweepResult, create_attempt_dir, read_signature, sweep
 from kernel.procs.procfs import boot_id
-from tests.kernel.procs.trees import PATIENCE, alive, gone, left_in
+from tests.kernel.procs.trees import PATIENCE, alive, gone, left_in, within
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,8 +33,7 @@ class Kernel:
 
     async def kill(self) -> None:
         self.process.kill()
-        with trio.fail_after(PATIENCE):
-            await self.process.wait()
+        await within(PATIENCE, self.process.wait)
 
 
 @asynccontextmanager
@@ -83,8 +82,7 @@ async def test_a_stuck_keeper_is_found_by_what_it_signed(run_dir: Path) -> None:
         zygote.kill()
         await kernel.kill()
         assert alive(kernel.pids) == kernel.pids
-        with trio.fail_after(3):
-            swept = await sweep(run_dir, patience_seconds=0.1)
+        swept = await within(3, sweep, run_dir, patience_seconds=0.1)
         await gone([*kernel.pids, keeper])
     assert swept == SweepResult(("i0-1",), ())
 
@@ -133,8 +131,7 @@ def test_a_torn_signature_is_not_believed(torn: str) -> None:
 
 @pytest.mark.promise("P20")
 async def test_a_kernel_that_left_nothing_is_swept_at_once(tmp_path: Path) -> None:
-    with trio.fail_after(1):
-        assert await sweep(tmp_path / "run") == SweepResult((), ())
+    assert await within(1, sweep, tmp_path / "run") == SweepResult((), ())
 
 
 @pytest.mark.promise("P7")

@@ -1,14 +1,16 @@
 """Trees of processes that do not want to die, and how to see that they did."""
 
 import os
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import trio
 
 from kernel.procs import procfs
 
+T = TypeVar("T")
 PATIENCE: Final = 60.0
 """For what must happen at all; what must be fast names its own limit."""
 
@@ -28,6 +30,11 @@ LEAVES: Final = ("sh", "-c", NASTY + "read line; exit 3")
 """Ends with 3 when it is written to, and leaves the others behind."""
 
 ENV: Final = {"PATH": os.environ["PATH"]}
+
+
+async def within(seconds: float, call: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
+    with trio.fail_after(seconds):
+        return await call(*args, **kwargs)
 
 
 async def read_pids(stream: trio.abc.ReceiveStream, count: int = SIZE) -> list[int]:

@@ -10,6 +10,7 @@ from protocol.errors import Refused
 from protocol.instruction import Status
 from protocol.message import MessageKind
 from protocol.names import AgentKey, InstructionId
+from tests.kernel.refusals import refused
 from tests.kernel.rule.view_double import SPACE, ViewDouble, team
 
 
@@ -19,14 +20,8 @@ def ended(status: Status, text: str = "") -> ViewDouble:
         instruction=InstructionId("i7"), status=status, text=text, cause="auth", error_class="permanent"
     )
     kind: MessageKind = "done" if status in ("done", "incomplete") else "failed"
-    fact = Fact(
-        Draft(kind=kind, space=SPACE, sender="alice", payload=outcome),
-        hops=3,
-        cause=7,
-        speaker=AgentKey("alice@review:main"),
-    )
-    evaluate(fact, CORE_TABLE, view, view)
-    return view
+    draft = Draft(kind=kind, space=SPACE, sender="alice", payload=outcome)
+    return view.hear(draft, hops=3, cause=7, speaker=AgentKey("alice@review:main"))
 
 
 def test_what_an_agent_says_at_the_end_is_its_reply_and_is_routed() -> None:
@@ -83,9 +78,8 @@ def test_a_workflow_starts_with_its_members_before_its_kickoff() -> None:
 
 def test_a_workflow_that_runs_is_not_started_again() -> None:
     """contracts 7: exit 2 with a hint."""
-    with pytest.raises(Refused) as caught:
-        evaluate(started(), CORE_TABLE, ViewDouble(), ViewDouble())
-    assert (caught.value.code, caught.value.hint) == ("already_running", "stop it first: awk stop @review:main")
+    error = refused(evaluate, started(), CORE_TABLE, ViewDouble(), ViewDouble())
+    assert (error.code, error.hint) == ("already_running", "stop it first: awk stop @review:main")
 
 
 def test_proposals_that_answer_each_other_for_ever_are_stopped() -> None:

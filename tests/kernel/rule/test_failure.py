@@ -2,9 +2,8 @@
 
 import pytest
 
-from kernel.rule.draft import Draft, Fact, InstructionOutcome
+from kernel.rule.draft import Draft, InstructionOutcome
 from kernel.rule.effects import EndedInstruction
-from kernel.rule.evaluate import CORE_TABLE, evaluate
 from protocol.errors import Cause
 from protocol.instruction import Status
 from protocol.names import AgentKey, InstructionId
@@ -17,10 +16,8 @@ def told(before: EndedInstruction | None, status: Status = "failed", cause: Caus
     if before is not None:
         view.wakeups[7] = before
     payload = InstructionOutcome(instruction=InstructionId("i7"), status=status, cause=cause, error_class="permanent")
-    fact = Fact(
-        Draft(kind="failed", space="dm:alice", sender="alice", payload=payload), cause=7, speaker=AgentKey("alice")
-    )
-    evaluate(fact, CORE_TABLE, view, view)
+    draft = Draft(kind="failed", space="dm:alice", sender="alice", payload=payload)
+    view.hear(draft, cause=7, speaker=AgentKey("alice"))
     return any(fact.draft.kind == "system" for fact, _ in view.recorded)
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from kernel.rule.draft import Draft, Fact
-from kernel.rule.evaluate import CORE_TABLE, evaluate
+from kernel.rule.draft import Draft
 from protocol.errors import Refused
-from protocol.message import TEXT_LIMIT_BYTES, MessageKind
+from protocol.message import RESOURCE_LIMIT_BYTES, MessageKind
 from protocol.names import AgentKey
+from tests.kernel.refusals import refused
 from tests.kernel.rule.view_double import SPACE, ViewDouble, team
 
 
@@ -23,14 +23,8 @@ def said(
     cause: int | None = None,
 ) -> ViewDouble:
     speaker = None if cause is None else AgentKey(view.members.get(sender, sender))
-    fact = Fact(
-        Draft(kind=kind, space=space, sender=sender, text=text, to=to, mentions=mentions),
-        hops=hops,
-        cause=cause,
-        speaker=speaker,
-    )
-    evaluate(fact, CORE_TABLE, view, view)
-    return view
+    draft = Draft(kind=kind, space=space, sender=sender, text=text, to=to, mentions=mentions)
+    return view.hear(draft, hops=hops, cause=cause, speaker=speaker)
 
 
 def test_a_direct_message_wakes_its_agent_at_once() -> None:
@@ -47,9 +41,7 @@ def test_what_an_agent_says_in_its_own_space_wakes_nobody() -> None:
 def test_an_unknown_agent_is_refused_before_anything_is_recorded() -> None:
     """Exit 5 of contracts 7."""
     view = ViewDouble()
-    with pytest.raises(Refused) as caught:
-        said(view, "hi", space="dm:zoe")
-    assert (caught.value.code, view.recorded) == ("unknown_agent", [])
+    assert (refused(said, view, "hi", space="dm:zoe").code, view.recorded) == ("unknown_agent", [])
 
 
 def test_a_direct_send_to_a_member_waits_its_turn() -> None:
@@ -146,17 +138,15 @@ def test_under_the_hop_limit_of_one_chain_another_goes_on() -> None:
 )
 def test_a_refusal_says_what_to_do(runs: bool, code: str, hint: str) -> None:
     """contracts 2: two errors; one names the command, the other the file."""
-    with pytest.raises(Refused) as caught:
-        said(ViewDouble(team("alice"), runs=runs), "hi", to=("zoe",))
-    assert caught.value.code == code
-    assert hint in (caught.value.hint or "")
+    error = refused(said, ViewDouble(team("alice"), runs=runs), "hi", to=("zoe",))
+    assert error.code == code
+    assert hint in (error.hint or "")
 
 
 def test_a_message_that_no_worker_could_be_given_is_refused() -> None:
     view = ViewDouble()
-    with pytest.raises(Refused) as caught:
-        said(view, "é" * TEXT_LIMIT_BYTES, space="dm:alice")
-    assert (caught.value.code, view.recorded) == ("too_large", [])
+    error = refused(said, view, "é" * RESOURCE_LIMIT_BYTES, space="dm:alice")
+    assert (error.code, view.recorded) == ("too_large", [])
 
 
 @pytest.mark.parametrize(

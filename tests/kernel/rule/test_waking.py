@@ -7,29 +7,22 @@ import pytest
 
 from kernel.policy.rules import ActiveRule
 from kernel.policy.voting import ProposalOpened, with_defaults
-from kernel.rule.draft import Draft, Fact, InstructionOutcome, Payload, ProposalEnded, Wakes, WakeupDue
+from kernel.rule.draft import Draft, InstructionOutcome, Payload, ProposalEnded, Wakes, WakeupDue
 from kernel.rule.effects import Assign, InboxDelivery, LimitRun, OpenProposal, WriteRow
-from kernel.rule.evaluate import CORE_TABLE, evaluate
 from protocol.errors import Refused
 from protocol.message import MessageKind
 from protocol.names import AgentKey, AgentName, InstructionId
 from protocol.rules import RuleSpec
 from protocol.voting import BallotType, Option, ProposalTerms
+from tests.kernel.refusals import refused
 from tests.kernel.rule.view_double import SPACE, ViewDouble, team
 
 
 def asked(view: ViewDouble, name: str, *, space: str = SPACE, hops: int = 1) -> ViewDouble:
     """Alice, at work on instruction 1, asks ``name``."""
-    fact = Fact(
-        Draft(
-            kind="said", space=space, sender="alice", text="what does @carol think?", to=(name,), mentions=(), asks=True
-        ),
-        hops=hops,
-        cause=1,
-        speaker=AgentKey(view.members.get("alice", "alice")),
-    )
-    evaluate(fact, CORE_TABLE, view, view)
-    return view
+    text, speaker = "what does @carol think?", AgentKey(view.members.get("alice", "alice"))
+    draft = Draft(kind="said", space=space, sender="alice", text=text, to=(name,), mentions=(), asks=True)
+    return view.hear(draft, hops=hops, cause=1, speaker=speaker)
 
 
 def test_a_question_is_urgent_work_for_the_one_it_is_for_and_for_nobody_else() -> None:
@@ -43,27 +36,23 @@ def test_a_question_is_urgent_work_for_the_one_it_is_for_and_for_nobody_else() -
 
 def test_only_members_of_the_workspace_can_be_asked() -> None:
     """contracts 5: agents do not send to each other's personal spaces."""
-    with pytest.raises(Refused) as outside:
-        asked(ViewDouble(team("alice", "bob")), "zoe")
+    error = refused(asked, ViewDouble(team("alice", "bob")), "zoe")
     with pytest.raises(Refused) as personal:
         asked(ViewDouble(), "bob", space="dm:alice")
-    assert (outside.value.code, personal.value.code) == ("not_a_participant", "not_a_participant")
+    assert (error.code, personal.value.code) == ("not_a_participant", "not_a_participant")
     assert "in a workspace" in str(personal.value.hint)
 
 
 def test_nobody_asks_itself_under_whatever_name() -> None:
     for name in ("alice", "critic"):
-        with pytest.raises(Refused) as caught:
-            asked(ViewDouble({"alice": "alice", "critic": "alice"}), name)
-        assert caught.value.code == "conflict"
+        assert refused(asked, ViewDouble({"alice": "alice", "critic": "alice"}), name).code == "conflict"
 
 
 def test_who_waits_for_the_asker_is_not_asked() -> None:
     view = ViewDouble(team("alice", "bob", "carol"), asking=("carol@review:main", "bob@review:main"))
     for name in ("carol", "bob"):
-        with pytest.raises(Refused) as caught:
-            asked(view, name)
-        assert caught.value.code == "conflict" and caught.value.hint
+        error = refused(asked, view, name)
+        assert error.code == "conflict" and error.hint
     assert view.recorded == []
     view.asking = ("carol@review:main",)
     assert asked(view, "bob").woken() == [("bob@review:main", "immediate")]
@@ -77,20 +66,14 @@ def test_a_question_over_the_hop_limit_waits_like_any_work() -> None:
 def test_an_answer_does_not_wake_who_has_it_anyway() -> None:
     view = ViewDouble(team("alice", "bob", "carol"), asking=("alice@review:main", "carol@review:main"))
     outcome = InstructionOutcome(instruction=InstructionId("i2"), status="done", text="@alice @carol it is 42")
-    fact = Fact(
-        Draft(kind="done", space=SPACE, sender="bob", payload=outcome),
-        hops=2,
-        cause=2,
-        speaker=AgentKey("bob@review:main"),
-    )
-    evaluate(fact, CORE_TABLE, view, view)
+    draft = Draft(kind="done", space=SPACE, sender="bob", payload=outcome)
+    view.hear(draft, hops=2, cause=2, speaker=AgentKey("bob@review:main"))
     assert view.woken() == [("carol@review:main", "immediate")]
 
 
 def come(view: ViewDouble, *, agent: str = "alice", home: str = "dm:alice", workspace: str | None = None) -> None:
     payload = WakeupDue(agent=AgentKey(agent), workspace=workspace)
-    fact = Fact(Draft(kind="due", space=home, sender="system", text="@bob look around", payload=payload))
-    evaluate(fact, CORE_TABLE, view, view)
+    view.hear(Draft(kind="due", space=home, sender="system", text="@bob look around", payload=payload))
 
 
 def places(view: ViewDouble) -> list[tuple[str, str, str]]:
@@ -169,8 +152,7 @@ def test_a_rule_about_schedules_is_set_off_by_a_schedule_alone(payload: Payload,
     spec = msgspec.convert({"name": "late", "when": {"due": {}}, "then": [{"say": "now"}]}, RuleSpec)
     rule = ActiveRule(number=1, version=1, author="user", author_key=None, scopes=frozenset(), fired=0, spec=spec)
     view = ViewDouble(members=team("alice"), active=(rule,))
-    fact = Fact(Draft(kind="due", space=SPACE, sender="system", text="look", payload=payload))
-    evaluate(fact, CORE_TABLE, view, view)
+    view.hear(Draft(kind="due", space=SPACE, sender="system", text="look", payload=payload))
     assert any(fact.draft.text == "now" for fact, _ in view.recorded) is fires
 
 
@@ -187,15 +169,8 @@ def said(
     where: ViewDouble, kind: MessageKind, payload: Payload, sender: str = "alice", space: str = SPACE
 ) -> ViewDouble:
     """One message, and all that follows from it."""
-    agent = sender in NAMES
-    fact = Fact(
-        Draft(kind=kind, space=space, sender=sender, payload=payload),
-        hops=2,
-        cause=7 if agent else None,
-        speaker=AgentKey(f"{sender}@{SPACE}") if agent else None,
-    )
-    evaluate(fact, CORE_TABLE, where, where)
-    return where
+    speaks = {"cause": 7, "speaker": AgentKey(f"{sender}@{SPACE}")} if sender in NAMES else {}
+    return where.hear(Draft(kind=kind, space=space, sender=sender, payload=payload), hops=2, **speaks)
 
 
 def rows(where: ViewDouble) -> list[Any]:
@@ -231,9 +206,8 @@ def test_what_a_person_puts_to_the_vote_wakes_all() -> None:
     ],
 )
 def test_where_nobody_can_vote_nothing_is_put_to_the_vote(where: ViewDouble, space: str, code: str) -> None:
-    with pytest.raises(Refused) as caught:
-        said(where, "proposal", opened(), "user", space)
-    assert (caught.value.code, bool(caught.value.hint)) == (code, True)
+    error = refused(said, where, "proposal", opened(), "user", space)
+    assert (error.code, bool(error.hint)) == (code, True)
 
 
 @pytest.mark.parametrize("payload", [ALICE, ProposalEnded(name="p1", winner="a", wakes=ALICE)])

@@ -1,6 +1,7 @@
 """A view and a sink without a database: what proposals see, and what they decided."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from kernel.policy.rules import ActiveRule
 from kernel.rule.draft import Draft, Fact
@@ -13,6 +14,7 @@ from kernel.rule.effects import (
     RunningWorkspace,
     WriteRow,
 )
+from kernel.rule.evaluate import CORE_TABLE, evaluate
 from protocol.agent import Scope
 from protocol.names import AgentKey
 
@@ -46,6 +48,11 @@ class ViewDouble:
     """What waits for a proposal, by its name."""
     recorded: list[tuple[Fact, tuple[InboxDelivery | Assign | WriteRow, ...]]] = field(default_factory=list)
 
+    def hear(self, draft: Draft, **known: Any) -> "ViewDouble":
+        """Record a message, of which more may be ``known``, and all that follows from it."""
+        evaluate(Fact(draft, **known), CORE_TABLE, self, self)
+        return self
+
     def agent_exists(self, key: AgentKey) -> bool:
         return key in self.agents
 
@@ -53,13 +60,7 @@ class ViewDouble:
         if space != SPACE or not self.runs:
             return None
         limits = (self.hops, self.instructions, self.assigned, self.limited, self.limited_by)
-        return RunningWorkspace(
-            "review",
-            "main",
-            "flow.yaml",
-            *limits,
-            has_channel=self.has_channel,
-        )
+        return RunningWorkspace("review", "main", "flow.yaml", *limits, has_channel=self.has_channel)
 
     def member(self, space: str, name: str) -> AgentKey | None:
         key = self.members.get(name) if space == SPACE else None

@@ -4,44 +4,74 @@ import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 import trio
 
-from kernel.rule.draft import Draft, MemberSpec, RunSpec
+from kernel.rule.draft import Draft
 from kernel.services.budgets import BudgetEnforcer
+from kernel.services.runs import Runs
 from kernel.store import workflows
 from kernel.store.database import Reader
 from kernel.store.feed import Feed
 from kernel.store.transitions.append import append
 from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import Leased, lease
-from kernel.store.writer import Writer
+from kernel.store.writer import StoreLog, Writer
 from protocol.agent import AgentDefinition
 from protocol.api.runs import RunOptions
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Limits, McpAddress, Provider, Start
 from protocol.limits import RunBudget
-from protocol.names import AgentKey
 from protocol.workflow import RunLimits, WorkflowDefinition
 from tests.kernel.store.migrated import open_migrated
+from tests.kernel.store.running_store import started
+from tests.shorthand import present
 
 SPACE = "review:main"
 NAMES = ("ann", "bob", "cid", "dan")
 
 
 @dataclass
-class BudgetKernel:
-    """A store and the budgets on it. Time stands until a test moves it."""
+class MemoryKernel:
+    """A store in memory, and the end of its runs. Time stands until a test moves it."""
 
-    now_ms: int = 1_000_000_000
-    entries: dict[str, int] = field(default_factory=dict)
+    now_ms: int = 1_000_000
 
     def __post_init__(self) -> None:
         self.database = open_migrated(":memory:")
         self.feed = Feed()
         self.reader = Reader(database=self.database)
         self.writer = Writer(database=self.database, clock_ms=lambda: self.now_ms, publish=self.feed.publish)
+        self.runs = Runs(log=StoreLog(self.reader, self.writer, lambda: self.now_ms), wake=self.feed.new_wake())
+
+    def run(self) -> workflows.WorkflowRecord:
+        return present(self.reader.now(workflows.latest, SPACE))
+
+
+K = TypeVar("K", bound=MemoryKernel)
+
+
+@asynccontextmanager
+async def alive(made: K) -> AsyncGenerator[K]:
+    """Run the writer of ``made``."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(made.writer.run)
+        yield made
+        made.writer.close()
+    made.database.close()
+
+
+@dataclass
+class BudgetKernel(MemoryKernel):
+    """A store and the budgets on it."""
+
+    now_ms: int = 1_000_000_000
+    entries: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.budgets = BudgetEnforcer(reader=self.reader, now_ms=lambda: self.now_ms)
 
     async def start(
@@ -50,16 +80,10 @@ class BudgetKernel:
     ) -> tuple[str, ...]:  # fmt: skip
         """Start ``review:main`` with four agents. Returns the instructions of its kickoff."""
         definition = msgspec.json.encode(WorkflowDefinition(name="review", agents={}, limits=limits or RunLimits()))
-        payload = RunSpec(
-            name="review", tag="main", mode=mode, file="review.yaml", definition=definition,  # type: ignore[arg-type]
-            members=tuple(
-                MemberSpec(name=name, key=AgentKey(f"{name}@{SPACE}"), origin="inline", definition=b"{}")
-                for name in NAMES
-            ),
-            kickoff=kickoff, options=RunOptions(budget=budget), wall_time_ms=wall_time_ms,
-            deadline_ms=None if wall_time_ms is None else self.now_ms + wall_time_ms,
+        draft = started(
+            *NAMES, mode=mode, definition=definition, kickoff=kickoff, options=RunOptions(budget=budget),
+            wall_time_ms=wall_time_ms, deadline_ms=None if wall_time_ms is None else self.now_ms + wall_time_ms,
         )  # fmt: skip
-        draft = Draft(kind="status", space=SPACE, sender="system", text="started", payload=payload)
         return (await self.writer.commit(append, draft)).instruction_ids
 
     async def say(self, text: str) -> tuple[str, ...]:
@@ -69,9 +93,7 @@ class BudgetKernel:
 
     async def lease(self, instruction: str) -> Leased:
         token = secrets.token_bytes(16)
-        leased = await self.writer.commit(lease, instruction, token)
-        assert leased is not None
-        return leased
+        return present(await self.writer.commit(lease, instruction, token))
 
     async def begin(self, instruction: str, definition: AgentDefinition, start: Start | None = None) -> Leased:
         """Begin an attempt, in the store and in the budgets."""
@@ -87,11 +109,6 @@ class BudgetKernel:
         self.entries[leased.instruction] = k + 1
         entry = Entry(k=k, kind="reply", usage=self.budgets.priced(usage, leased.instruction))
         await self.writer.commit(journal, leased.instruction, leased.epoch, entry)
-
-    def run(self) -> workflows.WorkflowRecord:
-        record = self.reader.now(workflows.latest, SPACE)
-        assert record is not None
-        return record
 
     def states(self) -> dict[str, tuple[str, str | None]]:
         return self.reader.now(_states)
@@ -110,13 +127,3 @@ def start_of(leased: Leased, model: str = "mock", provider: str | None = None) -
         system="", messages=(), message="", entries=(), limits=Limits(), mcp=McpAddress(url=""), token="", cwd="/",
         env={}, idempotency_key="",
     )  # fmt: skip
-
-
-@asynccontextmanager
-async def budget_kernel() -> AsyncGenerator[BudgetKernel]:
-    made = BudgetKernel()
-    async with trio.open_nursery() as nursery:
-        await nursery.start(made.writer.run)
-        yield made
-        made.writer.close()
-    made.database.close()

@@ -37,6 +37,7 @@ from protocol.ipc import Exited, KernelFrame, Ping, Ready, WorkerFrame
 from protocol.ndjson import FrameReader, Noise, encode
 from protocol.trust import Grant
 from tests.kernel.store.migrated import open_migrated
+from tests.shorthand import running
 
 
 class PlayedWorker:
@@ -68,6 +69,11 @@ class PlayedWorker:
             frame = self._heard.popleft()
             assert not isinstance(frame, Noise)
             return await self.hear() if isinstance(frame, Ping) else frame
+
+    async def finish(self, *frames: WorkerFrame) -> None:
+        """Say ``frames``, and leave as a worker does that has said all."""
+        await self.say(*frames)
+        await self.leave(Exited(code=0))
 
     async def leave(self, exited: Exited) -> None:
         """Be gone, with the whole tree."""
@@ -215,10 +221,7 @@ async def core(root: Path, launcher: PlayedLauncher, places: WorkPlaces | None =
     async with trio.open_nursery() as storage:
         await storage.start(made.writer.run)
         await register(made.catalog, made.writer, made.reader)
-        async with trio.open_nursery() as services:
-            await services.start(made.dispatcher.run)
-            await services.start(made.deadlines.run)
+        async with running(made.dispatcher.run, made.deadlines.run):
             yield made
-            services.cancel_scope.cancel()
         made.writer.close()
     made.database.close()

@@ -18,6 +18,7 @@ from tests.kernel.git.git_project import GitProject
 from tests.kernel.services.landing_draw import Group, History, files_of, is_green, lines
 from tests.kernel.services.landing_life import plain_launcher, user_git
 from tests.kernel.services.landing_project import stored_ground
+from tests.shorthand import present
 
 OURS: Final = "awk merge"
 BASE: Final = 2
@@ -52,8 +53,7 @@ async def judge(history: History, before: dict[str, str]) -> list[str]:
             elif infos[-1].state == "refused":
                 wrong += _open_work(history, place.reader, group, infos[-1])
             history.met["merged at another try"] += any(info.tries > 1 and info.state == "merged" for info in infos)
-            last = place.reader.now(landings.by_id, group.asked[-1].id)
-            assert last is not None
+            last = present(place.reader.now(landings.by_id, group.asked[-1].id))
             tips[last.tip] += last.state == "merged" and bool(last.tip)
         history.met["merged together"] += sum(number for number in tips.values() if number > 1)
     if user_git(history.git_project, "fsck", "--connectivity-only", "--no-dangling") is None:

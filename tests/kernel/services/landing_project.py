@@ -12,11 +12,11 @@ from types import MappingProxyType
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from kernel.git import checkout_move, file_exchange
 from kernel.git.runner import ProjectGit
 from kernel.procs.launcher import Launcher
-from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.services import landings as service
 from kernel.services.landings import Landings
 from kernel.services.worktrees import Worktrees
@@ -32,9 +32,11 @@ from kernel.store.workflows import WorkflowRecord
 from kernel.store.writer import StoreLog, Writer
 from protocol.api.runs import MergeInfo, MergeRequest
 from protocol.ipc import Sandbox
-from protocol.names import AgentKey, AgentName, SpaceId, attempt_id, inline_key, instruction_id
+from protocol.names import AgentKey, AgentName, SpaceId, attempt_id, instruction_id
 from tests.kernel.git.git_project import GitProject
 from tests.kernel.store.migrated import open_migrated
+from tests.kernel.store.running_store import member, started
+from tests.shorthand import present
 
 NOW_MS = 1_790_000_000_000
 BRANCH = "awk/team/main/"
@@ -135,44 +137,21 @@ class LandingProject:
         self.runs += 1
         tag = f"t{self.runs}"
         agents = ",".join(f'"{name}":{{"entry":"ref","ref":"{name}"}}' for name in names)
-        spec = RunSpec(
-            name="team",
-            tag=tag,
-            mode="run",
-            file=".workflows/team.yaml",
-            definition=f'{{"name":"team","agents":{{{agents}}}{more}}}'.encode(),
-            members=tuple(
-                MemberSpec(
-                    name=name,
-                    key=inline_key(name, "team"),
-                    origin="inline",
-                    definition=f'{{"model":"mock/m","limits":{limits.get(name, "{}")}}}'.encode(),
-                )
-                for name in names
-            ),
-        )
+        definition = f'{{"name":"team","agents":{{{agents}}}{more}}}'.encode()
+        own = {name: f'{{"model":"mock/m","limits":{limits.get(name, "{}")}}}'.encode() for name in names}
+        members = (replace(member(name, "team"), definition=own[name]) for name in names)
         repository = str(self.git_project.root / ".git")
         commit = self.git_project.git("rev-parse", base)
-        trees = tuple(
-            PlannedTree(
-                name,
-                repository,
-                commit,
-                BRANCH + name,
-                str(self.git_project.folder / "trees/team" / tag / name),
-                folder,
-            )
-            for name in names
-        )
-        draft = Draft(kind="status", space=f"team:{tag}", sender="system", text="started", payload=spec)
-        started = await self.writer.commit(start_run, draft, None, TreePlan(trees=lambda _run: trees, branch="main"))
-        for tree in () if planned else self.reader.now(worktrees.of_run, started.run):
+        place = self.git_project.folder / "trees/team" / tag
+        trees = tuple(PlannedTree(name, repository, commit, BRANCH + name, str(place / name), folder) for name in names)
+        draft = started(*members, name="team", tag=tag, definition=definition)
+        made = await self.writer.commit(start_run, draft, None, TreePlan(trees=lambda _run: trees, branch="main"))
+        for tree in () if planned else self.reader.now(worktrees.of_run, made.run):
             await self.writer.commit(worktree_made, tree, "")
-        return started.run
+        return made.run
 
     def plan(self, run: int, asked: MergeRequest | None = None) -> tuple[WorkflowRecord, MergePlan]:
-        record = self.reader.now(workflows.by_id, run)
-        assert record is not None
+        record = present(self.reader.now(workflows.by_id, run))
         return record, self.reader.now(plan_landing, record, asked or MergeRequest(), None)
 
     async def ask(self, run: int, asked: MergeRequest | None = None) -> Landing:
@@ -196,9 +175,7 @@ class LandingProject:
         return self.outcome(landing)
 
     def outcome(self, landing: Landing) -> MergeInfo:
-        found = self.reader.now(landings.by_id, landing.id)
-        assert found is not None
-        return landings.info_of(found)
+        return landings.info_of(present(self.reader.now(landings.by_id, landing.id)))
 
     def branch(self, name: str, files: dict[str, bytes | None], base: str = "main") -> str:
         """Commit ``files`` (None: removed) onto ``base`` as the branch of ``name``; nothing is checked out."""
@@ -226,13 +203,16 @@ def commit(git_project: GitProject, ref: str, files: dict[str, bytes | None], ba
     return git_project.git("rev-parse", ref)
 
 
+FIRST_LEASE = Leased(
+    agent=AgentKey("alice"), name=AgentName("alice"), space=SpaceId("dm:alice"), instruction=instruction_id(1),
+    attempt=attempt_id("i1", 1), epoch=1, n=1, attempts=1, crashes=0, text="", source_text="", sender="user",
+    lane="normal", hops=0, message_seq=1, entries=0,
+)  # fmt: skip
+
+
 def attempt_of(tree: Worktree) -> Leased:
     """An attempt of the agent that works in ``tree``."""
-    return Leased(
-        agent=AgentKey(tree.agent), name=AgentName(tree.name), space=SpaceId(tree.space), instruction=instruction_id(1),
-        attempt=attempt_id("i1", 1), epoch=1, n=1, attempts=1, crashes=0, text="", source_text="", sender="user",
-        lane="normal", hops=0, message_seq=1, entries=0, run=tree.run,
-    )  # fmt: skip
+    return replace(FIRST_LEASE, agent=tree.agent, name=tree.name, space=tree.space, run=tree.run)
 
 
 @asynccontextmanager

@@ -53,9 +53,7 @@ def attempts_of(it: Core) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.promise("P3")
-async def test_a_reply_is_there_before_its_worker_has_left_and_its_agent_begins_nothing_until_then(
-    it: Core,
-) -> None:
+async def test_a_reply_is_there_before_its_worker_has_left_and_its_agent_begins_nothing_until_then(it: Core) -> None:
     """The next attempt of an agent never meets the last one's processes, and who waits for a reply not either."""
     first = await it.send()
     worker = await it.launcher.next()
@@ -168,8 +166,7 @@ async def test_a_message_to_an_agent_that_may_not_begin_waits_and_takes_nobodys_
     worker = await it.launcher.next()
     second = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
     assert it.status(second) == "queued"
-    await worker.say(hi(last=True), DONE)
-    await worker.leave(Exited(code=0))
+    await worker.finish(hi(last=True), DONE)
     await (await it.launcher.next(2)).say(hi(last=True), DONE)
     assert await it.until(second, lambda status: status not in ("queued", "leased", "running")) == "done"
 
@@ -196,8 +193,7 @@ async def test_an_attempt_that_leaves_has_the_queue_looked_at_only_where_there_i
     instruction = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
     worker = await it.launcher.next(2)
     following = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
-    await worker.say(hi(last=True), DONE)
-    await worker.leave(Exited(code=0))
+    await worker.finish(hi(last=True), DONE)
     await (await it.launcher.next(3)).say(hi(last=True), DONE)
     assert await it.until(following, lambda status: status not in ("queued", "leased", "running")) == "done"
 
@@ -212,9 +208,7 @@ async def test_with_a_message_what_is_first_in_the_queue_is_leased(it: Core) -> 
     assert appended.instruction_ids != older.instruction_ids
 
 
-async def test_a_client_that_leaves_while_its_message_is_leased_leaves_no_lease_without_an_attempt(
-    it: Core,
-) -> None:
+async def test_a_client_that_leaves_while_its_message_is_leased_leaves_no_lease_without_an_attempt(it: Core) -> None:
     with trio.CancelScope() as client:
         client.cancel()
         await it.dispatcher.append(it.draft(), None)
@@ -238,8 +232,7 @@ async def test_a_store_that_is_full_when_an_attempt_ends_only_delays_it(it: Core
         tx.conn.execute("PRAGMA max_page_count = 1000000")  # type: ignore[attr-defined]
 
     await it.writer.commit(fill)
-    await worker.say(Entry(k=0, kind="reply", text="x" * 200_000, stop_reason="end_turn"), DONE)
-    await worker.leave(Exited(code=0))
+    await worker.finish(Entry(k=0, kind="reply", text="x" * 200_000, stop_reason="end_turn"), DONE)
     await trio.testing.wait_all_tasks_blocked(0.3)
     assert it.status(instruction) == "leased"
     await it.writer.commit(empty)
@@ -252,8 +245,7 @@ async def test_a_foreign_lock_on_the_database_only_delays_what_is_booked(it: Cor
     worker = await it.launcher.next()
     stranger = apsw.Connection(str(tmp_path / "agent-worker.db"))
     stranger.execute("BEGIN IMMEDIATE")
-    await worker.say(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"), DONE)
-    await worker.leave(Exited(code=0))
+    await worker.finish(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"), DONE)
     await trio.testing.wait_all_tasks_blocked(0.2)
     stranger.execute("ROLLBACK")
     stranger.close()
@@ -292,8 +284,7 @@ def trust_program(it: Core, folder: Path) -> None:
 
 async def first_alone_works(it: Core, worker: PlayedWorker, first: str, second: str = "") -> None:
     """The first instruction is done, and the second one, or the next, starts no worker."""
-    await worker.say(DONE)
-    await worker.leave(Exited(code=0))
+    await worker.finish(DONE)
     assert await it.until(first, lambda status: status == "done")
     second = second or await it.send()
     assert await it.until(second, lambda status: status in ("failed", "done")) == "failed"
@@ -328,8 +319,7 @@ async def test_a_program_writes_no_more_than_its_quota_of_bytes_over_all_attempt
     trust_program(it, tmp_path)
     instruction = await it.send()
     first = await it.launcher.next()
-    await first.say(Entry(k=0, kind="reply", text="x" * 1500), Error(cause="network", text="gone"))
-    await first.leave(Exited(code=0))
+    await first.finish(Entry(k=0, kind="reply", text="x" * 1500), Error(cause="network", text="gone"))
     second = await it.launcher.next(2)
     await second.say(Entry(k=1, kind="reply", text="y" * 1500, usage=Usage(input_tokens=7)))
     assert isinstance(await second.hear(), Start)
@@ -351,8 +341,7 @@ async def test_what_our_own_workers_write_is_in_no_quota(it: Core, tmp_path: Pat
     await register(it.catalog, it.writer, it.reader)
     instruction = await it.send()
     worker = await it.launcher.next()
-    await worker.say(Entry(k=0, kind="reply", text="x" * 5000, stop_reason="end_turn"), DONE)
-    await worker.leave(Exited(code=0))
+    await worker.finish(Entry(k=0, kind="reply", text="x" * 5000, stop_reason="end_turn"), DONE)
     assert await it.until(instruction, lambda status: status not in ("queued", "leased", "running")) == "done"
 
 
@@ -371,8 +360,7 @@ async def test_what_an_agent_brings_along_is_read_beside_the_kernels_loop(
         (tmp_path / ".agents/alice.yaml").write_text(f"backend: mock\nmock: [{{text: hi}}]\ntools: {tools}\n")
         sent = await it.send()
         worker = await it.launcher.next(number)
-        await worker.say(DONE)
-        await worker.leave(Exited(code=0))
+        await worker.finish(DONE)
         await it.until(sent, lambda status: status == "done")
         assert len(readers) == number - 1
     assert threading.get_ident() not in readers
@@ -393,8 +381,7 @@ async def test_refused_credentials_are_asked_for_once_and_cost_nothing(it: Core)
     """Exit 0 after an error with 403: the breaker opens, nobody tries again, no attempt is charged."""
     instruction, behind = await it.send(), await it.send()
     worker = await it.launcher.next()
-    await worker.say(Error(cause="auth", text="no entry", http_status=403))
-    await worker.leave(Exited(code=0))
+    await worker.finish(Error(cause="auth", text="no entry", http_status=403))
     await it.until(instruction, lambda status: status == "waiting")
     (breaker,) = it.reader.now(circuit_breakers.breakers)
     assert (breaker.state, breaker.reason) == ("open", "credentials")
@@ -410,8 +397,7 @@ async def test_a_provider_is_not_to_blame_where_the_kernels_own_tools_were_not_r
     instruction = await it.send()
     for code, counted in ((UNREACHED, 0), (None, 1)):
         worker = await it.launcher.next(1 + counted)
-        await worker.say(Error(cause="network", text="no connection", code=code))
-        await worker.leave(Exited(code=0))
+        await worker.finish(Error(cause="network", text="no connection", code=code))
         await it.until(instruction, lambda status: status == "queued")
         assert len(it.reader.now(circuit_breakers.breakers)) == counted
         it.now_ms += 60_000
@@ -421,16 +407,14 @@ async def test_a_provider_is_not_to_blame_where_the_kernels_own_tools_were_not_r
 async def test_a_failure_that_passes_is_tried_again_after_its_time(it: Core) -> None:
     instruction = await it.send()
     worker = await it.launcher.next()
-    await worker.say(Error(cause="rate_limited", text="slow down", http_status=429, retry_after=60.0))
-    await worker.leave(Exited(code=0))
+    await worker.finish(Error(cause="rate_limited", text="slow down", http_status=429, retry_after=60.0))
     await it.until(instruction, lambda status: status == "waiting")
     it.now_ms += 59_999
     assert await it.deadlines.run_once() == pytest.approx(0.001)
     it.now_ms += 1
     await it.deadlines.run_once()
     probe = await it.launcher.next(2)
-    await probe.say(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"), DONE)
-    await probe.leave(Exited(code=0))
+    await probe.finish(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"), DONE)
     assert await it.until(instruction, lambda status: status == "done")
     assert it.reader.now(circuit_breakers.breakers) == ()
 
@@ -457,8 +441,7 @@ async def test_a_machine_short_of_processes_is_waited_for(tmp_path: Path) -> Non
         it.now_ms += 30_000
         await it.deadlines.run_once()
         worker = await it.launcher.next()
-        await worker.say(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"), DONE)
-        await worker.leave(Exited(code=0))
+        await worker.finish(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"), DONE)
         assert await it.until(instruction, lambda status: status == "done")
         assert charged(it) == [(1, 0, 0)]
 

@@ -10,19 +10,18 @@ import trio.testing
 
 from kernel.agents.prices import cost_usd, rate
 from kernel.policy.budget import Allowance, Exhausted
-from kernel.services.runs import Runs
 from kernel.services.start_frame import CannotStart
 from kernel.store import messages
 from kernel.store.transitions.close import close
 from kernel.store.transitions.limits import grant, grant_agent, limit
 from kernel.store.transitions.recovery import recover
 from kernel.store.transitions.requeue import Requeue, requeue
-from kernel.store.writer import StoreLog
 from protocol.agent import Action, AgentDefinition, MockUsage, Rule
 from protocol.instruction import Usage
 from protocol.limits import AgentBudget, InstructionBudget, RunBudget
 from protocol.workflow import RunLimits
-from tests.kernel.services.budget_kernel import SPACE, BudgetKernel, budget_kernel, start_of
+from tests.kernel.services.budget_kernel import SPACE, BudgetKernel, alive, start_of
+from tests.shorthand import present
 
 ALL = "@ann @bob @cid @dan go"
 PLAIN = AgentDefinition(name="ann", backend="mock", max_tokens=1000)
@@ -70,7 +69,7 @@ async def test_answers_under_way_are_cut_to_what_the_others_leave(kernel: Budget
 
 @pytest.mark.promise("P27")
 async def test_what_may_be_spent_yet_is_told_to_who_counts_for_itself() -> None:
-    async with budget_kernel() as kernel:
+    async with alive(BudgetKernel()) as kernel:
         ids = await kernel.start(ALL, RunBudget(usd=0.5))
         ann = await kernel.begin(ids[0], agent(usd=2.0))
         await kernel.begin(ids[1], agent(usd=0.1))
@@ -78,7 +77,7 @@ async def test_what_may_be_spent_yet_is_told_to_who_counts_for_itself() -> None:
         await kernel.spend(ann, Usage(input_tokens=10, cost_usd=0.3))
         assert kernel.budgets.usd_left(ids[0]) == pytest.approx(0.2)
         assert kernel.budgets.usd_left(ids[1]) == pytest.approx(0.1)
-    async with budget_kernel() as kernel:
+    async with alive(BudgetKernel()) as kernel:
         ids = await kernel.start(ALL, RunBudget(tokens=1000))
         await kernel.begin(ids[0], PLAIN)
         assert kernel.budgets.usd_left(ids[0]) is None
@@ -262,8 +261,7 @@ async def test_a_call_is_booked_at_its_list_price_or_at_none(kernel: BudgetKerne
         leased = await kernel.lease(one)
         kernel.budgets.open(leased, PLAIN, start_of(leased, model, provider))
     costs = [kernel.budgets.priced(CALL, one).cost_usd for one in ids]
-    known = rate("openai", "gpt-5")
-    assert known is not None
+    known = present(rate("openai", "gpt-5"))
     assert costs == [pytest.approx(cost_usd("openai", "gpt-5", CALL)), None, None, None]
     assert costs[0] is not None
     assert 0 < costs[0] <= 700 * known.input_usd + 300 * known.output_usd
@@ -272,19 +270,18 @@ async def test_a_call_is_booked_at_its_list_price_or_at_none(kernel: BudgetKerne
 
 async def test_a_started_workflow_holds_still_when_its_wall_time_is_over(kernel: BudgetKernel) -> None:
     ids = await kernel.start(ALL, RunBudget(), mode="start", limits=RunLimits(wall_time=60), wall_time_ms=60_000)
-    runs = Runs(log=StoreLog(kernel.reader, kernel.writer, lambda: kernel.now_ms), wake=kernel.feed.new_wake())
     await kernel.begin(ids[0], PLAIN)
-    assert await runs.run_once() == 60.0
+    assert await kernel.runs.run_once() == 60.0
     kernel.now_ms += 60_000
-    await runs.run_once()
-    await runs.run_once()
+    await kernel.runs.run_once()
+    await kernel.runs.run_once()
     assert (kernel.run().state, kernel.run().limited_by, len(told(kernel))) == ("running", "wall_time", 1)
     assert kernel.states()[ids[1]] == ("waiting", "hops")
     over = kernel.budgets.allowance(ids[0])
     assert isinstance(over, Exhausted)
     assert over.scope == "workflow"
     assert len(await kernel.writer.commit(grant, SPACE)) == 3
-    assert await runs.run_once() == 60.0
+    assert await kernel.runs.run_once() == 60.0
     assert isinstance(kernel.budgets.allowance(ids[0]), Allowance)
     assert await kernel.writer.commit(limit, kernel.run().id, "wall_time") is True
     assert await kernel.writer.commit(limit, kernel.run().id, "wall_time") is False

@@ -21,6 +21,7 @@ from protocol.agent import AgentDefinition
 from protocol.ipc import Sandbox, Start
 from tests.kernel.git.git_project import ground_in, launched
 from tests.kernel.services.landing_project import Interference, attempt_of, landing_ground
+from tests.shorthand import present
 from worker.models.model import BLANK
 from worker.sandbox import READ, WRITE, mounts
 
@@ -61,14 +62,12 @@ async def test_a_tree_is_free_to_change_and_the_project_is_only_seen(tmp_path: P
         branch="awk/w/main/alice", path="/state/trees/w/main/alice", folder="sub",
     )  # fmt: skip
     async with confinement(tmp_path, program(tmp_path, "exit 0")) as confine:
-        box = confine.of(ALICE, WorkingDirectory(tree.cwd, tree.path, tree), start(tmp_path))
-        assert box is not None
+        box = present(confine.of(ALICE, WorkingDirectory(tree.cwd, tree.path, tree), start(tmp_path)))
         clone = "/state/trees/.clones/w/main/alice"
         assert box.writable == (tree.path, clone, "/state/run/i1-1")
         assert {str(tmp_path), str(tmp_path / ".agents"), "/repo/.git/objects"} <= {*box.readable}
         assert box.instead == {f"{tree.path}/.git": f"{clone}.link"}
-        own = confine.of(ALICE, WorkingDirectory(str(tmp_path), str(tmp_path)), start(tmp_path))
-        assert own is not None
+        own = present(confine.of(ALICE, WorkingDirectory(str(tmp_path), str(tmp_path)), start(tmp_path)))
         assert str(tmp_path) in own.writable
         assert str(tmp_path) not in own.readable
         assert str(tmp_path / ".git") in own.readable
@@ -134,8 +133,7 @@ async def test_what_the_user_runs_by_itself_is_there_to_be_protected_and_goes_wh
     (tmp_path / ".vscode").mkdir()
     (tmp_path / ".vscode/settings.json").write_text("{}")
     async with confinement(tmp_path, program(tmp_path, "exit 0")) as confine:
-        box = confine.of(ALICE, WorkingDirectory(str(tmp_path), str(tmp_path)), start(tmp_path))
-        assert box is not None
+        box = present(confine.of(ALICE, WorkingDirectory(str(tmp_path), str(tmp_path)), start(tmp_path)))
         await confine.ready("i1-1", box)
         await confine.ready("i2-1", box)
         assert all((tmp_path / name).exists() for name in RUN_OUTSIDE)
@@ -153,8 +151,7 @@ async def test_contexts_of_agents_are_protected_wherever_they_are_also_before_th
     (tmp_path / "docs").mkdir()
     directory = WorkingDirectory(str(tmp_path), str(tmp_path))
     async with confinement(tmp_path, program(tmp_path, "exit 0"), contexts=("ctx", "docs/a/b", "new/c")) as confine:
-        box = confine.of(ALICE, directory, start(tmp_path))
-        assert box is not None
+        box = present(confine.of(ALICE, directory, start(tmp_path)))
         folders = [str(tmp_path / one) for one in ("ctx", "docs/a/b", "new/c")]
 
         def there(*names: str) -> list[bool]:
@@ -203,8 +200,7 @@ def left_in(root: Path) -> set[str]:
 async def test_something_empty_of_the_user_stays(tmp_path: Path, name: str) -> None:
     users_own(tmp_path / name)
     async with confinement(tmp_path, program(tmp_path, "exit 0")) as confine:
-        box = confine.of(ALICE, WorkingDirectory(str(tmp_path), str(tmp_path)), start(tmp_path))
-        assert box is not None
+        box = present(confine.of(ALICE, WorkingDirectory(str(tmp_path), str(tmp_path)), start(tmp_path)))
         await confine.ready("i1-1", box)
         confine.release("i1-1")
     assert left_in(tmp_path) == {name}

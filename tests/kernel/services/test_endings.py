@@ -1,11 +1,8 @@
 """What an attempt's end means."""
 
-from pathlib import Path
-
-import msgspec
 import pytest
 
-from kernel.rule.draft import Draft, MemberSpec, RunSpec
+from kernel.rule.draft import MemberSpec
 from kernel.services.completion import AttemptOutcome, describe_exit, final_outcome, of_error, of_exit, of_result
 from kernel.store.transitions.append import append
 from protocol.api.runs import RunOptions
@@ -13,8 +10,8 @@ from protocol.instruction import Usage
 from protocol.ipc import Entry, Error, Exited, Result, Start
 from protocol.limits import RunBudget
 from protocol.names import AgentKey
-from protocol.workflow import WorkflowDefinition
-from tests.kernel.services.kernel_core import Core, PlayedLauncher, core
+from tests.kernel.services.kernel_core import Core
+from tests.kernel.store.running_store import started
 
 
 @pytest.mark.promise("PF02", "PF04", "PF16")
@@ -73,31 +70,23 @@ MEMBER = b'{"name":"ann","backend":"mock","mock":[]}'
 async def start(it: Core, mode: str) -> str:
     """A workflow of one agent that may spend half a dollar."""
     ann = MemberSpec(name="ann", key=AgentKey(f"ann@{SPACE}"), origin="inline", definition=MEMBER)
-    payload = RunSpec(
-        name="review", tag="main", mode=mode, file="review.yaml",  # type: ignore[arg-type]
-        definition=msgspec.json.encode(WorkflowDefinition(name="review", agents={})),
-        members=(ann,), kickoff="@ann go", options=RunOptions(budget=RunBudget(usd=0.5)),
-        wall_time_ms=None, deadline_ms=None,
-    )  # fmt: skip
-    draft = Draft(kind="status", space=SPACE, sender="system", text="started", payload=payload)
+    draft = started(ann, mode=mode, kickoff="@ann go", options=RunOptions(budget=RunBudget(usd=0.5)))
     return (await it.writer.commit(append, draft)).instruction_ids[0]
 
 
 @pytest.mark.promise("P27")
 @pytest.mark.parametrize(
-    ("mode", "spent", "status"),
-    [("start", 0.6, "waiting"), ("run", 0.6, "incomplete"), ("start", 0.3, "incomplete")],
+    ("mode", "spent", "status"), [("start", 0.6, "waiting"), ("run", 0.6, "incomplete"), ("start", 0.3, "incomplete")]
 )
 async def test_a_program_that_stops_at_its_own_count_waits_where_a_workflow_s_money_is_gone(
-    tmp_path: Path, mode: str, spent: float, status: str
+    it: Core, mode: str, spent: float, status: str
 ) -> None:
     """Of a started workflow it goes on once somebody continues it; otherwise it is incomplete."""
-    async with core(tmp_path, PlayedLauncher()) as it:
-        instruction = await start(it, mode)
-        worker = await it.launcher.next()
-        await worker.say()
-        told = await worker.hear()
-        assert isinstance(told, Start) and told.budget_usd == pytest.approx(0.5)
-        await worker.say(Entry(k=0, kind="reply", text="x", usage=Usage(input_tokens=1, cost_usd=spent)), OUT)
-        await worker.leave(Exited(code=1))
-        assert await it.until(instruction, lambda now: now in ("waiting", "incomplete")) == status
+    instruction = await start(it, mode)
+    worker = await it.launcher.next()
+    await worker.say()
+    told = await worker.hear()
+    assert isinstance(told, Start) and told.budget_usd == pytest.approx(0.5)
+    await worker.say(Entry(k=0, kind="reply", text="x", usage=Usage(input_tokens=1, cost_usd=spent)), OUT)
+    await worker.leave(Exited(code=1))
+    assert await it.until(instruction, lambda now: now in ("waiting", "incomplete")) == status

@@ -1,8 +1,6 @@
 """What an attempt's conversation opens with: the prompt its entries answer, or today's with an account of what was."""
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 import trio
@@ -19,9 +17,8 @@ from kernel.services.start_frame import FirstPrompt, first_prompt
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.approvals import GatedCall
 from kernel.store.transitions.approvals import ask
-from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import Leased
-from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.requeue import Requeue
 from protocol.ipc import Entry, Json, Provider, ToolCall
 from protocol.names import AgentKey, InstructionId
 from tests.kernel.store.running_store import Store, open_store
@@ -31,13 +28,6 @@ ENTRIES = (
     Entry(k=0, kind="reply", text="I will tell them.", stop_reason="tool_use", calls=(CALL,)),
     Entry(k=1, kind="tool", text="said", name="channel_send", call_id="c"),
 )
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    async with open_store(str(tmp_path / "store.db")) as opened:
-        await opened.agents("alice")
-        yield opened
 
 
 def told(store: Store, leased: Leased, version: int, backend: str = "sdk", dialect: Dialect = "openai") -> FirstPrompt:
@@ -54,10 +44,8 @@ async def attempt(store: Store, instruction: str, version: int, *made: Entry, **
     leased = await store.take(instruction)
     opened = told(store, leased, version, **where)  # type: ignore[arg-type]
     for entry in made:
-        await store.writer.commit(
-            journal, instruction, leased.epoch, entry, first=leased.entries, frozen=opened.snapshot
-        )
-    await store.writer.commit(requeue, instruction, leased.epoch, Requeue(status="queued", outcome="network"))
+        await store.journal(instruction, leased.epoch, entry, first=leased.entries, frozen=opened.snapshot)
+    await store.requeue(instruction, leased.epoch, Requeue(status="queued", outcome="network"))
     return opened
 
 
@@ -99,18 +87,12 @@ async def test_a_lost_session_begins_anew_once_with_a_ledger(store: Store) -> No
     store.clock.now_ms += 1
     leased = await store.take(instruction)
     lost = Requeue(status="queued", outcome="session_lost", cause="session_lost", compact=True)
-    await store.writer.commit(requeue, instruction, leased.epoch, lost)
+    await store.requeue(instruction, leased.epoch, lost)
     fresh = await attempt(store, instruction, 2, Entry(k=2, kind="session", session="s2", note="/project"), **cli)
     assert (fresh.entries, fresh.first_k) == ((), 2)
     assert "result unknown" in fresh.prompt.message
     later = await attempt(store, instruction, 3, **cli)
     assert ([entry.session for entry in later.entries], later.prompt.system) == (["s2"], "version 2")
-
-
-async def test_the_model_alone_may_change(store: Store) -> None:
-    instruction = await begun(store)
-    await attempt(store, instruction, 1, *ENTRIES)
-    assert (await attempt(store, instruction, 2)).entries == ENTRIES
 
 
 @pytest.mark.promise("P5")

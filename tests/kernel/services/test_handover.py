@@ -40,32 +40,17 @@ from kernel.services.preparation import HandedLogin, PreparedAttempt
 from kernel.services.start_frame import StartFrame
 from kernel.services.worker_link import HandedLine, HandedSession, SessionPause, WorkerLink
 from kernel.services.worker_session import WorkerSession
-from kernel.store.transitions.lease import Leased
 from protocol.agent import Action, AgentDefinition, Rule, Timeouts
 from protocol.errors import Refused
 from protocol.ipc import Entry, Ready, Result
 from protocol.limits import PlaceNeeds
-from protocol.names import AgentKey, AgentName, AttemptId, InstructionId, SpaceId
 from protocol.ndjson import encode as line_of
+from tests.kernel.services.landing_project import FIRST_LEASE
 from tests.kernel.services.test_worker_session import START, Conversation
+from tests.shorthand import beside
 
-LEASED = Leased(
-    epoch=2,
-    attempts=2,
-    crashes=0,
-    lane="immediate",
-    hops=0,
-    entries=3,
-    agent=AgentKey("alice"),
-    name=AgentName("alice"),
-    space=SpaceId("dm:alice"),
-    instruction=InstructionId("i1"),
-    attempt=AttemptId("i1-2"),
-    n=2,
-    text="hi",
-    source_text="hi",
-    sender="user",
-    message_seq=1,
+LEASED = msgspec.structs.replace(
+    FIRST_LEASE, epoch=2, attempts=2, lane="immediate", entries=3, attempt="i1-2", n=2, text="hi", source_text="hi"
 )
 DEFINITION = AgentDefinition(name="alice", backend="mock", mock=(Rule(do=(Action(text="hi"),)),))
 ATTEMPT = HandedAttempt(
@@ -216,15 +201,12 @@ class Interrupted(Conversation):
     async def until_it_stands(self) -> tuple[HandedSession, HandedLine]:
         """Run the first one until it stands still, and return what is told of it."""
         pause, link, session = self.sessions()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(session.run)
+        async with beside(session.run):
             await trio.testing.wait_all_tasks_blocked()
             pause.ask()
             await trio.testing.wait_all_tasks_blocked()
             assert pause.stands
-            told = session.export(), link.export()
-            nursery.cancel_scope.cancel()
-        return told
+            return session.export(), link.export()
 
     async def go_on(self, told: tuple[HandedSession, HandedLine]) -> AttemptOutcome | None:
         """Run another one to its end."""
@@ -267,8 +249,7 @@ async def test_what_has_come_already_is_handled_before_a_conversation_stands(
     pause, _, session = talk.sessions()
     slow = trio.Event()
     talk.commit = slow.wait
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(session.run)
+    async with beside(session.run):
         entries = (Entry(k=k, kind="reply", text="t") for k in range(3))
         await talk.worker_out.send_all(b"".join(map(line_of, (Ready(pid=7, version="1"), *entries))))
         await trio.testing.wait_all_tasks_blocked()
@@ -284,7 +265,6 @@ async def test_what_has_come_already_is_handled_before_a_conversation_stands(
         pause.release()
         await trio.testing.wait_all_tasks_blocked()
         assert talk.entries == [0, 1, 2, 3], "an hour in which the kernel stood still is nobody's silence"
-        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.promise("P92")
@@ -292,21 +272,16 @@ async def test_limits_of_time_go_on_and_clocks_of_silence_begin_anew(autojump_cl
     talk = Interrupted(timeouts=Timeouts(total=100, idle=50))
     await talk.say(Ready(pid=7, version="1"))
     pause, link, session = talk.sessions()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(session.run)
-        nursery.start_soon(talk.answer_pings)
+    async with beside(session.run, talk.answer_pings):
         await trio.sleep(40)
         pause.ask()
         await trio.testing.wait_all_tasks_blocked()
         told = session.export(), link.export()
-        nursery.cancel_scope.cancel()
     assert told[0].left_seconds == pytest.approx(60, abs=1)
     assert told[0].pings == talk.pings > 0
     began = trio.current_time()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(talk.answer_pings)
+    async with beside(talk.answer_pings):
         ending = await talk.go_on(told)
-        nursery.cancel_scope.cancel()
     assert ending is not None
     assert ending.cause == "idle_timeout"
     assert trio.current_time() - began == pytest.approx(50, abs=1)

@@ -19,6 +19,7 @@ from kernel.services.health import (
     free_part,
     notifier_from,
 )
+from tests.shorthand import running
 
 
 class Manager:
@@ -52,12 +53,10 @@ async def test_a_service_manager_hears_ready_watchdog_and_stopping(
     watchdog = LoopWatchdog(
         notifier=notifier_from(environ, 7), now=trio.current_time, arm=lambda _: None, disarm=lambda: None
     )
-    async with trio.open_nursery() as nursery:
-        await nursery.start(watchdog.run)
+    async with running(watchdog.run):
         watchdog.ready("2 agents")
         await trio.sleep(6.5)
         watchdog.stopping()
-        nursery.cancel_scope.cancel()
     told = manager.told()
     assert told[:2] == ["WATCHDOG=1", "READY=1\nSTATUS=2 agents"]
     assert told.count("WATCHDOG=1") >= 3 and told[-1] == "STOPPING=1"
@@ -79,13 +78,11 @@ async def test_a_turn_of_the_loop_that_takes_long_is_logged(caplog: pytest.LogCa
     time = [100.0]
     watchdog = LoopWatchdog(notifier=SystemdNotifier(), now=lambda: time[0], arm=lambda _: None, disarm=lambda: None)
     with caplog.at_level(logging.WARNING):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(watchdog.run)
+        async with running(watchdog.run):
             for took in (0.9, 2.5):
                 await trio.testing.wait_all_tasks_blocked()
                 time[0] += took
                 await trio.testing.wait_all_tasks_blocked()
-            nursery.cancel_scope.cancel()
     lags = [record.getMessage() for record in caplog.records if "loop_lag" in record.getMessage()]
     assert len(lags) == 1 and "2.5 s" in lags[0]
 

@@ -16,9 +16,10 @@ from kernel.procs.handle import Handle
 from kernel.services.kept_workers import IDLE_SECONDS, MOST, IdleWorker, KeptWorkers, WorkerProcess
 from kernel.services.supervision import PLACES, InFlight
 from kernel.store.transitions.lease import Leased
-from protocol.ipc import Entry, Exited, Progress, Result
+from protocol.ipc import Entry, Progress, Result
 from protocol.names import instruction_id
-from tests.kernel.services.kernel_core import PlayedLauncher, core
+from tests.kernel.services.kernel_core import Core
+from tests.shorthand import present
 
 pytestmark = pytest.mark.promise("P36")
 
@@ -80,8 +81,7 @@ async def test_one_that_nobody_wants_is_ended_after_its_time(
 
 async def test_one_that_is_taken_is_nobody_elses_to_end(workers: KeptWorkers) -> None:
     handle = FakeHandle()
-    kept = keep(workers, handle)
-    assert kept is not None
+    kept = present(keep(workers, handle))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(workers.watch, kept)
         await trio.testing.wait_all_tasks_blocked()
@@ -101,9 +101,7 @@ async def test_there_are_never_more_than_the_most(workers: KeptWorkers) -> None:
     handles = [FakeHandle() for _ in range(MOST + 1)]
     async with trio.open_nursery() as nursery:
         for number, handle in enumerate(handles):
-            kept = keep(workers, handle, f"a{number}")
-            assert kept is not None
-            nursery.start_soon(workers.watch, kept)
+            nursery.start_soon(workers.watch, present(keep(workers, handle, f"a{number}")))
         await trio.testing.wait_all_tasks_blocked()
         assert [handle.gone.is_set() for handle in handles] == [True] + [False] * MOST
         await workers.end(lambda leased: leased.agent == "a1")
@@ -144,9 +142,7 @@ def test_more_than_it_has_places_for_is_no_harm(tmp_path: Path) -> None:
         blocks = [record.working(f"i{number}") for number in range(1, PLACES + 3)]
         for block in blocks:
             block.__enter__()
-        found = InFlight(place).left
-        assert found is not None
-        assert len(found) == PLACES
+        assert len(present(InFlight(place).left)) == PLACES
         for block in blocks:
             block.__exit__(None, None, None)
         assert InFlight(place).left == frozenset()
@@ -171,26 +167,24 @@ def test_what_somebody_else_wrote_there_is_no_instruction(tmp_path: Path) -> Non
 
 @pytest.mark.promise("P13")
 async def test_work_is_in_flight_with_its_frames_and_commits_and_not_while_its_worker_works(
-    tmp_path: Path,
+    it: Core, tmp_path: Path
 ) -> None:
     def in_flight() -> object:
         return InFlight(tmp_path / "in-flight").left
 
-    async with core(tmp_path, PlayedLauncher()) as it:
-        instruction = await it.send()
-        worker = await it.launcher.next()
-        await worker.say(Progress(what="asking the model"))
-        await trio.testing.wait_all_tasks_blocked(0.1)
-        assert in_flight() == frozenset()
-        stranger = apsw.Connection(str(tmp_path / "agent-worker.db"))
-        stranger.execute("BEGIN IMMEDIATE")
-        await worker.say(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"))
-        await trio.testing.wait_all_tasks_blocked(0.1)
-        assert in_flight() == {instruction}
-        stranger.execute("ROLLBACK")
-        stranger.close()
-        await worker.say(Result(status="done", text="hi"))
-        await worker.leave(Exited(code=0))
-        assert await it.until(instruction, lambda status: status in ("done", "dead", "failed")) == "done"
-        await trio.testing.wait_all_tasks_blocked(0.1)
-        assert in_flight() == frozenset()
+    instruction = await it.send()
+    worker = await it.launcher.next()
+    await worker.say(Progress(what="asking the model"))
+    await trio.testing.wait_all_tasks_blocked(0.1)
+    assert in_flight() == frozenset()
+    stranger = apsw.Connection(str(tmp_path / "agent-worker.db"))
+    stranger.execute("BEGIN IMMEDIATE")
+    await worker.say(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"))
+    await trio.testing.wait_all_tasks_blocked(0.1)
+    assert in_flight() == {instruction}
+    stranger.execute("ROLLBACK")
+    stranger.close()
+    await worker.finish(Result(status="done", text="hi"))
+    assert await it.until(instruction, lambda status: status in ("done", "dead", "failed")) == "done"
+    await trio.testing.wait_all_tasks_blocked(0.1)
+    assert in_flight() == frozenset()

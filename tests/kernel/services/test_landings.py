@@ -33,6 +33,7 @@ from tests.kernel.services.landing_project import (
     commit,
     landing_ground,
 )
+from tests.shorthand import present
 
 pytestmark = pytest.mark.promise("P33")
 
@@ -237,6 +238,11 @@ async def test_what_is_too_large_is_refused_before_git_reads_it(
     assert merged == [place.git_project.git("rev-parse", BRANCH + "fine")]
 
 
+def contents(root: Path) -> dict[str, bytes]:
+    files = (path for path in root.rglob("*") if path.is_file() and ".git/objects" not in str(path))
+    return {str(path): path.read_bytes() for path in files}
+
+
 async def test_a_checkout_that_is_not_clean_is_left_alone(place: LandingProject, subtests: pytest.Subtests) -> None:
     root = place.git_project.root
     place.branch("alice", {"a.txt": b"alice\n", "new.txt": b"new\n"})
@@ -261,19 +267,10 @@ async def test_a_checkout_that_is_not_clean_is_left_alone(place: LandingProject,
     for kind in ("changed", "staged", "in the way", "merging", "locked", "overlooked"):
         with subtests.test(kind):
             left(kind)
-            seen = {
-                str(path): path.read_bytes()
-                for path in root.rglob("*")
-                if path.is_file() and ".git/objects" not in str(path)
-            }
+            seen = contents(root)
             info = await place.land(run)
             assert (info.state, info.why != "") == ("refused", True), info
-            now = {
-                str(path): path.read_bytes()
-                for path in root.rglob("*")
-                if path.is_file() and ".git/objects" not in str(path)
-            }
-            assert now == seen
+            assert contents(root) == seen
             for file in (".git/MERGE_HEAD", ".git/index.lock", "new.txt", "s.txt"):
                 (root / file).unlink(missing_ok=True)
             place.git_project.git("update-index", "--no-assume-unchanged", "a.txt")
@@ -412,8 +409,7 @@ async def test_a_check_is_confined_as_soon_as_any_agent_of_the_run_was(
     assert await place.trees().ready(attempt_of(bob), confined=True)
     place.branch("alice", {"more.txt": b"x\n"})
     assert (await place.land(run, alone)).state == "merged"
-    made = place.reader.now(worktrees.of, run, bob.agent)
-    assert made is not None
+    made = present(place.reader.now(worktrees.of, run, bob.agent))
     await place.git_project.repository(place.launcher).remove(made, force=True)
     await place.writer.commit(worktree_gone, made)
     place.branch("alice", {"last.txt": b"x\n"})

@@ -14,6 +14,7 @@ from kernel.agents.providers import CauseError
 from kernel.services import logins as module
 from protocol.backends import BACKENDS
 from tests.kernel.services.test_logins import LOGIN, RENEWED, Place
+from tests.shorthand import beside, present
 
 OAUTH = {"type": "oauth", "access": "a-1", "refresh": "r-1", "expires": 1, "accountId": "me"}
 OAUTH_2 = {**OAUTH, "access": "a-2", "refresh": "r-2", "expires": 2}
@@ -57,9 +58,7 @@ async def test_only_renewed_tokens_go_home(place: Place, backend: Any) -> None:
     kept = place.keep(backend, login)
     kernel, (leased, start) = place.kernel(), place.attempt("alice", backend, provider)
     await kernel.lend(leased, start)
-    spec = BACKENDS[backend].login
-    assert spec is not None
-    place.write(Path(start.session_dir, spec.private), left)
+    place.write(Path(start.session_dir, present(BACKENDS[backend].login).private), left)
     kernel.give_back(leased.attempt)
     assert json.loads(kept.read_text()) == home
 
@@ -89,8 +88,7 @@ async def test_junk_before_and_after_loses_no_renewal(
 ) -> None:
     """Of all that lay in the copy only a login counts; where home has changed, it is kept beside, and told once."""
     kernel, (leased, start) = place.kernel(), place.attempt("alice")
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(kernel.run)
+    async with beside(kernel.run):
         await kernel.lend(leased, start)
         if anew is not None:
             place.write(place.home, anew)
@@ -99,7 +97,6 @@ async def test_junk_before_and_after_loses_no_renewal(
             place.write(place.copy("alice"), left)
             await trio.sleep(3 * module.RENEWED_SECONDS)
         kernel.give_back(leased.attempt)
-        nursery.cancel_scope.cancel()
     assert place.kept() == (anew or RENEWED)
     kept = [json.loads(path.read_text()) for path in place.folder.glob("state/logins/*.kept")]
     assert kept == ([] if anew is None else [RENEWED])

@@ -23,6 +23,7 @@ from kernel.store.transitions.lease import Leased
 from protocol.agent import Backend
 from protocol.backends import BACKENDS
 from protocol.ipc import Provider, Start
+from tests.shorthand import beside, present
 from worker.models.model import BLANK
 
 LOGIN = {"claudeAiOauth": {"accessToken": "a-1", "refreshToken": "r-1", "expiresAt": 1}}
@@ -48,8 +49,7 @@ class Place:
 
     def keep(self, backend: str, login: object) -> Path:
         """Have ``login`` be the one of ``backend`` at home; return where it is."""
-        spec = BACKENDS[backend].login
-        assert spec is not None
+        spec = present(BACKENDS[backend].login)
         path = self.folder / "home" / spec.folder / spec.file
         path.parent.mkdir(parents=True, exist_ok=True)
         self.write(path, login)
@@ -116,15 +116,13 @@ async def test_what_is_renewed_goes_home_while_the_program_works(
     place: Place, autojump_clock: trio.testing.MockClock
 ) -> None:
     kernel, (leased, start) = place.kernel(), place.attempt("alice")
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(kernel.run)
+    async with beside(kernel.run):
         await kernel.lend(leased, start)
         place.write(place.copy("alice"), RENEWED)
         await trio.sleep(3 * module.RENEWED_SECONDS)
         assert place.kept() == RENEWED
         kernel.give_back(leased.attempt)
         assert (place.kept(), place.left()) == (RENEWED, [])
-        nursery.cancel_scope.cancel()
 
 
 def link_to_another_file(copy: Path) -> None:

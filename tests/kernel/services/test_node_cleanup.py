@@ -47,32 +47,30 @@ def cleanup(g: Ground, *, works: bool = False, nodes: Standing | None = None) ->
 
 
 @pytest.mark.promise("P89")
-async def test_a_clone_goes_once_its_run_has_ended_and_nobody_works_there(tmp_path: Path) -> None:
-    async with ground(tmp_path) as g:
-        await g.work(g.start(), "echo one >b.txt")
-        await g.there.finish(g.alice)
-        clone = g.far(f"trees/r{g.alice.run}/alice/tree")
-        await cleanup(g).run_once()
-        assert clone.exists()
-        assert await g.place.writer.commit(end_run, g.run)
-        await cleanup(g, works=True).run_once()
-        assert clone.exists()
-        assert await cleanup(g).run_once() == float("inf")
-        assert not clone.parent.parent.exists()
-        assert LOST not in g.place.git_project.git("for-each-ref")
+async def test_a_clone_goes_once_its_run_has_ended_and_nobody_works_there(g: Ground) -> None:
+    await g.work(g.start(), "echo one >b.txt")
+    await g.there.finish(g.alice)
+    clone = g.far(f"trees/r{g.alice.run}/alice/tree")
+    await cleanup(g).run_once()
+    assert clone.exists()
+    assert await g.place.writer.commit(end_run, g.run)
+    await cleanup(g, works=True).run_once()
+    assert clone.exists()
+    assert await cleanup(g).run_once() == float("inf")
+    assert not clone.parent.parent.exists()
+    assert LOST not in g.place.git_project.git("for-each-ref")
 
 
 @pytest.mark.promise("P89")
-async def test_what_never_came_back_is_kept_under_a_ref_before_its_clone_goes(tmp_path: Path) -> None:
-    async with ground(tmp_path) as g:
-        await g.work(g.start(), "echo late >b.txt; chmod a-w .")
-        g.there.release(g.alice)
-        assert await g.place.writer.commit(end_run, g.run)
-        await cleanup(g).run_once()
-        project = g.place.git_project
-        [ref] = [name for name in project.git("for-each-ref", "--format=%(refname)").splitlines() if LOST in name]
-        assert project.git("show", f"{ref}:b.txt") == "late"
-        assert not g.far(f"trees/r{g.alice.run}/alice/tree").exists()
+async def test_what_never_came_back_is_kept_under_a_ref_before_its_clone_goes(g: Ground) -> None:
+    await g.work(g.start(), "echo late >b.txt; chmod a-w .")
+    g.there.release(g.alice)
+    assert await g.place.writer.commit(end_run, g.run)
+    await cleanup(g).run_once()
+    project = g.place.git_project
+    [ref] = [name for name in project.git("for-each-ref", "--format=%(refname)").splitlines() if LOST in name]
+    assert project.git("show", f"{ref}:b.txt") == "late"
+    assert not g.far(f"trees/r{g.alice.run}/alice/tree").exists()
 
 
 @pytest.mark.long("the other tests of this file")
@@ -107,37 +105,37 @@ async def test_a_node_that_was_away_when_the_run_ended_is_cleaned_once_it_is_bac
 
 
 @pytest.mark.promise("P89")
-async def test_what_cannot_come_stays_and_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with ground(tmp_path) as g:
-        await g.work(g.start(), "ln -s /etc/passwd stolen")
-        g.there.release(g.alice)
-        assert await g.place.writer.commit(end_run, g.run)
-        cleaning = cleanup(g)
-        for _ in range(2):
-            await cleaning.run_once()
-        assert len([record for record in caplog.records if "retained on node far" in record.message]) == 1
-        assert g.far(f"trees/r{g.alice.run}/alice/tree/stolen").is_symlink()
+async def test_what_cannot_come_stays_and_is_told_once(g: Ground, caplog: pytest.LogCaptureFixture) -> None:
+    await g.work(g.start(), "ln -s /etc/passwd stolen")
+    g.there.release(g.alice)
+    assert await g.place.writer.commit(end_run, g.run)
+    cleaning = cleanup(g)
+    for _ in range(2):
+        await cleaning.run_once()
+    assert len([record for record in caplog.records if "retained on node far" in record.message]) == 1
+    assert g.far(f"trees/r{g.alice.run}/alice/tree/stolen").is_symlink()
 
 
 @pytest.mark.promise("P89")
-async def test_a_node_makes_up_no_agents_and_no_second_clone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_node_makes_up_no_agents_and_no_second_clone(
+    g: Ground, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """It could fill the project with refs, of work that was never given to it."""
-    async with ground(tmp_path) as g:
-        await g.work(g.start(), "echo late >b.txt")
-        g.there.release(g.alice)
-        assert await g.place.writer.commit(end_run, g.run)
-        folder = g.far(f"trees/r{g.run}")
-        shutil.copytree(folder / "alice", folder / "mallory")
-        shutil.copytree(folder / "alice", tmp_path / "again")
-        cleaning = cleanup(g)
-        await cleaning.run_once()
-        shutil.copytree(tmp_path / "again", folder / "alice", dirs_exist_ok=True)
-        await cleaning.run_once()
-        refs = g.place.git_project.git("for-each-ref", "--format=%(refname)").splitlines()
-        assert len([name for name in refs if LOST in name]) == 1
-        assert not any("mallory" in name for name in refs)
-        assert "mallory did not work in" in caplog.text
-        assert (folder / "alice/tree").exists()
+    await g.work(g.start(), "echo late >b.txt")
+    g.there.release(g.alice)
+    assert await g.place.writer.commit(end_run, g.run)
+    folder = g.far(f"trees/r{g.run}")
+    shutil.copytree(folder / "alice", folder / "mallory")
+    shutil.copytree(folder / "alice", tmp_path / "again")
+    cleaning = cleanup(g)
+    await cleaning.run_once()
+    shutil.copytree(tmp_path / "again", folder / "alice", dirs_exist_ok=True)
+    await cleaning.run_once()
+    refs = g.place.git_project.git("for-each-ref", "--format=%(refname)").splitlines()
+    assert len([name for name in refs if LOST in name]) == 1
+    assert not any("mallory" in name for name in refs)
+    assert "mallory did not work in" in caplog.text
+    assert (folder / "alice/tree").exists()
 
 
 def test_of_what_a_node_lists_only_clones_are_read() -> None:

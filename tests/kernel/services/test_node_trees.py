@@ -33,6 +33,7 @@ from protocol.tools import ProjectTool, Skill
 from tests.kernel.git.git_project import at, ground_in, launched
 from tests.kernel.git.node_ground import FarMachine, far_machine
 from tests.kernel.services.landing_project import LandingProject, attempt_of, stored_ground
+from tests.shorthand import present
 
 MORE = ', "workspace": {"git": "worktree", "setup": [{"shell": "echo $AGENT_NAME in $AGENT_PROJECT >>.venv"}]}'
 
@@ -76,9 +77,7 @@ class Ground:
 
     @property
     def tree(self) -> Worktree:
-        found = self.place.reader.now(worktrees.of, self.alice.run, self.alice.agent)
-        assert found is not None
-        return found
+        return present(self.place.reader.now(worktrees.of, self.alice.run, self.alice.agent))
 
     def start(self, **more: object) -> Start:
         start = Start(
@@ -131,27 +130,26 @@ async def ground(tmp_path: Path, more: str = MORE) -> AsyncGenerator[Ground]:
 
 @pytest.mark.promise("P89")
 async def test_an_attempt_works_in_a_clone_that_was_set_up_there_once_and_its_work_is_here_after_it(
-    tmp_path: Path,
+    g: Ground, tmp_path: Path
 ) -> None:
-    async with ground(tmp_path) as g:
-        skill = tmp_path / "skill"
-        skill.mkdir()
-        (skill / "SKILL.md").write_text("read me")
-        known = Skill(name="s", description="d", folder=str(skill), files={"SKILL.md": digest("read me")})
-        start = g.start(skills=(known,), session_dir="/here/sessions")
-        await g.work(start, f"cat {g.nodes.far.facts.state_dir}/lent/i1-1/skills/0/SKILL.md >said; pwd >>said")
-        clone = g.far(f"trees/r{g.alice.run}/alice/tree")
-        assert (clone / ".venv").read_text() == f"alice in {clone}\n"
-        await g.there.finish(g.alice)
-        tree = Path(g.tree.path)
-        assert (tree / "said").read_text() == f"read me{clone}\n"
-        assert not (tree / ".venv").exists()
-        assert (g.tree.ahead, g.tree.tip) == (1, g.place.git_project.git("rev-parse", g.tree.branch))
-        assert not list(g.far("lent").iterdir())
-        await g.work(g.start(), "echo more >>said")
-        await g.there.abandon(g.alice)
-        assert (clone / ".venv").read_text().count("\n") == 1
-        assert (tree / "said").read_text().endswith("more\n")
+    skill = tmp_path / "skill"
+    skill.mkdir()
+    (skill / "SKILL.md").write_text("read me")
+    known = Skill(name="s", description="d", folder=str(skill), files={"SKILL.md": digest("read me")})
+    start = g.start(skills=(known,), session_dir="/here/sessions")
+    await g.work(start, f"cat {g.nodes.far.facts.state_dir}/lent/i1-1/skills/0/SKILL.md >said; pwd >>said")
+    clone = g.far(f"trees/r{g.alice.run}/alice/tree")
+    assert (clone / ".venv").read_text() == f"alice in {clone}\n"
+    await g.there.finish(g.alice)
+    tree = Path(g.tree.path)
+    assert (tree / "said").read_text() == f"read me{clone}\n"
+    assert not (tree / ".venv").exists()
+    assert (g.tree.ahead, g.tree.tip) == (1, g.place.git_project.git("rev-parse", g.tree.branch))
+    assert not list(g.far("lent").iterdir())
+    await g.work(g.start(), "echo more >>said")
+    await g.there.abandon(g.alice)
+    assert (clone / ".venv").read_text().count("\n") == 1
+    assert (tree / "said").read_text().endswith("more\n")
 
 
 def digest(text: str) -> str:
@@ -183,34 +181,32 @@ async def test_an_agent_without_a_tree_has_a_branch_for_what_it_does_and_the_che
 
 
 @pytest.mark.promise("P89")
-async def test_what_is_this_machines_alone_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    async with ground(tmp_path) as g:
-        for start, said in (
-            (g.start(backend="claude", login=True), "login: true"),
-            (g.start(hooks=msgspec.Raw(b'{"a": 1}')), "cli.hooks"),
-            (g.start(backend="claude", command=("/here/claude-that-is-nowhere",)), "not on the PATH there"),
-        ):
-            with pytest.raises(CauseError, match=said):
-                await g.there.prepare(g.alice, start)
-        g.nodes.there = False
-        with pytest.raises(SpawnTransient, match="node far is not connected"):
-            await g.there.prepare(g.alice, g.start())
+async def test_what_is_this_machines_alone_is_refused_with_what_to_do(g: Ground) -> None:
+    for start, said in (
+        (g.start(backend="claude", login=True), "login: true"),
+        (g.start(hooks=msgspec.Raw(b'{"a": 1}')), "cli.hooks"),
+        (g.start(backend="claude", command=("/here/claude-that-is-nowhere",)), "not on the PATH there"),
+    ):
+        with pytest.raises(CauseError, match=said):
+            await g.there.prepare(g.alice, start)
+    g.nodes.there = False
+    with pytest.raises(SpawnTransient, match="node far is not connected"):
+        await g.there.prepare(g.alice, g.start())
 
 
 @pytest.mark.promise("P89")
-async def test_work_that_is_refused_on_its_way_home_is_told_to_whoever_waits_for_it(tmp_path: Path) -> None:
+async def test_work_that_is_refused_on_its_way_home_is_told_to_whoever_waits_for_it(g: Ground) -> None:
     alone = "git checkout --quiet --orphan other; git -c user.name=a -c user.email=a@l commit -qm x --allow-empty"
     names = f'here=$(git symbolic-ref --short HEAD); {alone}; git branch -M "$here"'
-    async with ground(tmp_path) as g:
-        tip = g.place.git_project.git("rev-parse", "main")
-        for end in (g.there.finish, g.there.abandon):
-            await g.work(g.start(), names)
-            if end == g.there.finish:
-                with pytest.raises(NotHome, match="is not a descendant of"):
-                    await end(g.alice)
-            else:
+    tip = g.place.git_project.git("rev-parse", "main")
+    for end in (g.there.finish, g.there.abandon):
+        await g.work(g.start(), names)
+        if end == g.there.finish:
+            with pytest.raises(NotHome, match="is not a descendant of"):
                 await end(g.alice)
-            assert g.place.git_project.git("rev-parse", g.tree.branch) == tip
+        else:
+            await end(g.alice)
+        assert g.place.git_project.git("rev-parse", g.tree.branch) == tip
 
 
 async def test_a_setup_that_fails_there_says_where_and_is_tried_again(tmp_path: Path) -> None:
@@ -222,46 +218,44 @@ async def test_a_setup_that_fails_there_says_where_and_is_tried_again(tmp_path: 
 
 
 @pytest.mark.promise("P89")
-async def test_what_an_agent_asks_of_its_tree_is_answered_from_the_clone_that_it_works_in(tmp_path: Path) -> None:
-    async with ground(tmp_path) as g:
-        project, work = g.place.git_project, g.work_here
-        await g.work(g.start(), "echo one >b.txt")
-        who = g.alice
-        caller = Identity(
-            agent=who.agent, name=who.name, space=who.space, instruction=who.instruction, epoch=1, live=True
-        )  # fmt: skip
-        tree, tip = await work.commit(caller, "in my own words")
-        assert (tip.made, tip.ahead) == (True, 1)
-        assert project.git("log", "-1", "--format=%s", tree.branch) == "in my own words"
-        _, standing = await work.standing(caller)
-        assert standing.tip.commit == tip.commit
-        checks = WorkChecks(
-            root=project.root, trees=g.place.trees(), reader=g.place.reader, confinement=cast("Confinement", None),
-            hidden=(), launcher=g.place.launcher, env={}, away=work.away,
-        )  # fmt: skip
-        outcome = await checks.check(caller, "cat .venv", AgentLimits(), task="t1", confined=False)
-        assert outcome.why is None
-        await g.there.finish(g.alice)
-        assert not work.away
+async def test_what_an_agent_asks_of_its_tree_is_answered_from_the_clone_that_it_works_in(g: Ground) -> None:
+    project, work = g.place.git_project, g.work_here
+    await g.work(g.start(), "echo one >b.txt")
+    who = g.alice
+    caller = Identity(
+        agent=who.agent, name=who.name, space=who.space, instruction=who.instruction, epoch=1, live=True
+    )  # fmt: skip
+    tree, tip = await work.commit(caller, "in my own words")
+    assert (tip.made, tip.ahead) == (True, 1)
+    assert project.git("log", "-1", "--format=%s", tree.branch) == "in my own words"
+    _, standing = await work.standing(caller)
+    assert standing.tip.commit == tip.commit
+    checks = WorkChecks(
+        root=project.root, trees=g.place.trees(), reader=g.place.reader, confinement=cast("Confinement", None),
+        hidden=(), launcher=g.place.launcher, env={}, away=work.away,
+    )  # fmt: skip
+    outcome = await checks.check(caller, "cat .venv", AgentLimits(), task="t1", confined=False)
+    assert outcome.why is None
+    await g.there.finish(g.alice)
+    assert not work.away
 
 
 @pytest.mark.promise("P89")
-async def test_a_program_of_the_project_is_run_there_only_as_it_was_trusted(tmp_path: Path) -> None:
-    async with ground(tmp_path) as g:
-        project = g.place.git_project
-        project.write("tool.sh", "#!/bin/sh\n", None)
-        pinned = {"tool.sh": digest("#!/bin/sh\n"), "later.js": ""}
-        start = g.start(backend="exec", command=(str(project.root / "tool.sh"),), pinned=pinned)
-        with pytest.raises(CauseError, match=r"tool.sh differs from the trusted file"):
-            await g.there.prepare(g.alice, start)
-        tree = Path(g.tree.path)
-        (tree / "tool.sh").write_text("#!/bin/sh\n")
+async def test_a_program_of_the_project_is_run_there_only_as_it_was_trusted(g: Ground) -> None:
+    project = g.place.git_project
+    project.write("tool.sh", "#!/bin/sh\n", None)
+    pinned = {"tool.sh": digest("#!/bin/sh\n"), "later.js": ""}
+    start = g.start(backend="exec", command=(str(project.root / "tool.sh"),), pinned=pinned)
+    with pytest.raises(CauseError, match=r"tool.sh differs from the trusted file"):
         await g.there.prepare(g.alice, start)
-        assert g.there.relocate(start, DEFINITION).command == (f"{g.far(f'trees/r{g.run}/alice/tree')}/tool.sh",)
-        g.far(f"trees/r{g.run}/alice/tree/later.js").write_text("mine\n")
-        await g.there.finish(g.alice)
-        with pytest.raises(CauseError, match=r"later.js differs from the trusted file"):
-            await g.there.prepare(g.alice, start)
+    tree = Path(g.tree.path)
+    (tree / "tool.sh").write_text("#!/bin/sh\n")
+    await g.there.prepare(g.alice, start)
+    assert g.there.relocate(start, DEFINITION).command == (f"{g.far(f'trees/r{g.run}/alice/tree')}/tool.sh",)
+    g.far(f"trees/r{g.run}/alice/tree/later.js").write_text("mine\n")
+    await g.there.finish(g.alice)
+    with pytest.raises(CauseError, match=r"later.js differs from the trusted file"):
+        await g.there.prepare(g.alice, start)
 
 
 @pytest.mark.long("the other tests of this file")
@@ -367,8 +361,7 @@ def test_a_confined_agent_sees_its_clone_and_nothing_else_of_the_nodes_state() -
     confined = msgspec.structs.replace(
         start, sandbox=Sandbox(program="/kernel/bwrap", private_bytes=1), session_dir="/kernel/s"
     )
-    there = relocate(confined, definition, PLACE, TOPS).sandbox
-    assert there is not None
+    there = present(relocate(confined, definition, PLACE, TOPS).sandbox)
     assert there.program == "/far/bin/bwrap"
     assert set(there.writable) == {PLACE.tree, PLACE.attempt_dir, PLACE.session_dir}
     assert set(there.readable) == {f"{PLACE.attempt_dir}/alive", PLACE.files}

@@ -32,6 +32,7 @@ from protocol.project import NodeSettings
 from protocol.trust import TrustUnit
 from tests.builders.api import kept
 from tests.kernel.store.migrated import open_migrated
+from tests.shorthand import present, running
 
 SECONDS = 10.0
 START_MS = 1_700_000_000_000
@@ -418,13 +419,10 @@ async def test_without_a_node_that_joins_there_is_no_port(bench: Bench, nursery:
 
 
 async def test_the_word_of_a_node_goes_on_with_the_next_kernel(bench: Bench, nursery: trio.Nursery) -> None:
-    async with trio.open_nursery() as first:
-        await first.start(bench.service.run)
+    async with running(bench.service.run):
         word = decode_join_token(await bench.service.add("c", NodeSettings(via="join"), None) or "")
-        first.cancel_scope.cancel()
     await nursery.start(bench.service.run)
-    listener = bench.service.listener
-    assert listener is not None
+    listener = present(bench.service.listener)
     with trio.fail_after(SECONDS):
         await listener.listens.wait()
     next_word = decode_join_token(listener.join_token("c", word.token, None))

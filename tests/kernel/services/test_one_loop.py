@@ -1,25 +1,22 @@
 """One agent in several workflows, and spoken to directly: one loop, one queue, and threads of their own."""
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
-from kernel.rule.draft import Draft, MemberSpec, RunSpec
-from kernel.services.runs import Runs
+from kernel.rule.draft import MemberSpec
 from kernel.store import agents, feed, instructions
 from kernel.store.feed import EventFilter
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
 from kernel.store.transitions.limits import grant
 from kernel.store.workflows import WorkflowRecord
-from kernel.store.writer import StoreLog
-from protocol.ipc import Entry, Exited, Result, Start
+from protocol.ipc import Entry, Result, Start
 from protocol.limits import RunBudget
 from protocol.names import AgentKey, SpaceId, workflow_space
 from protocol.workflow import Ref, RunLimits, WorkflowDefinition
 from tests.kernel.services.budget_kernel import SPACE, BudgetKernel
-from tests.kernel.services.kernel_core import Core, PlayedLauncher, core
+from tests.kernel.services.kernel_core import Core
+from tests.kernel.store.running_store import started
 
 ALICE = MemberSpec(name="alice", key=AgentKey("alice"), origin="file")
 
@@ -27,40 +24,34 @@ ALICE = MemberSpec(name="alice", key=AgentKey("alice"), origin="file")
 async def begin(it: Core, name: str) -> SpaceId:
     """A workflow that refers to alice, and gives her work."""
     definition = WorkflowDefinition(name=name, agents={"alice": Ref(ref="alice")})
-    payload = RunSpec(
-        name=name, tag="main", mode="start", file=f".workflows/{name}.yaml",
-        definition=msgspec.json.encode(definition), members=(ALICE,), kickoff=f"@alice the secret of {name}",
-    )  # fmt: skip
-    space = workflow_space(name)
-    await it.writer.commit(append, Draft(kind="status", space=space, sender="system", text="started", payload=payload))
-    return space
+    kickoff, known = f"@alice the secret of {name}", msgspec.json.encode(definition)
+    await it.writer.commit(append, started(ALICE, name=name, mode="start", definition=known, kickoff=kickoff))
+    return workflow_space(name)
 
 
-async def test_an_agent_of_three_workflows_does_one_thing_at_a_time(tmp_path: Path) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        spaces = [await begin(it, name) for name in ("review", "deploy", "triage")]
-        await it.send("the secret of dm")
-        assert it.reader.now(agents.workspaces, AgentKey("alice")) == ("deploy:main", "review:main", "triage:main")
-        seen: list[str] = []
-        for number in range(1, 5):
-            worker = await it.launcher.next(number)
-            assert len(it.launcher.spawned) == number, "one live attempt"
-            await worker.say()
-            start = await worker.hear()
-            assert isinstance(start, Start)
-            told = str(msgspec.to_builtins((start.messages, start.message)))
-            own = start.space.partition(":")[0]
-            assert [name for name in ("review", "deploy", "triage", "dm") if f"secret of {name}" in told] == [own]
-            seen.append(start.space)
-            await finish(it, number)
-        assert sorted(seen) == sorted([*spaces, "dm:alice"])
+async def test_an_agent_of_three_workflows_does_one_thing_at_a_time(it: Core) -> None:
+    spaces = [await begin(it, name) for name in ("review", "deploy", "triage")]
+    await it.send("the secret of dm")
+    assert it.reader.now(agents.workspaces, AgentKey("alice")) == ("deploy:main", "review:main", "triage:main")
+    seen: list[str] = []
+    for number in range(1, 5):
+        worker = await it.launcher.next(number)
+        assert len(it.launcher.spawned) == number, "one live attempt"
+        await worker.say()
+        start = await worker.hear()
+        assert isinstance(start, Start)
+        told = str(msgspec.to_builtins((start.messages, start.message)))
+        own = start.space.partition(":")[0]
+        assert [name for name in ("review", "deploy", "triage", "dm") if f"secret of {name}" in told] == [own]
+        seen.append(start.space)
+        await finish(it, number)
+    assert sorted(seen) == sorted([*spaces, "dm:alice"])
 
 
 async def finish(it: Core, number: int) -> None:
     """The worker's part, to its end."""
     worker = it.launcher.spawned[number - 1]
-    await worker.say(Entry(k=0, kind="reply", text="ok", stop_reason="end_turn"), Result(status="done"))
-    await worker.leave(Exited(code=0))
+    await worker.finish(Entry(k=0, kind="reply", text="ok", stop_reason="end_turn"), Result(status="done"))
 
 
 OTHER = {"ann": "@bob your turn", "bob": "@ann your turn"}
@@ -80,8 +71,7 @@ async def play(kernel: BudgetKernel, replies: dict[str, str]) -> int:
 
 async def judged(kernel: BudgetKernel) -> WorkflowRecord:
     """How the workflow stands once runs that are over have been ended."""
-    runs = Runs(log=StoreLog(kernel.reader, kernel.writer, lambda: kernel.now_ms), wake=kernel.feed.new_wake())
-    await runs.run_once()
+    await kernel.runs.run_once()
     return kernel.run()
 
 
@@ -94,10 +84,7 @@ def changes(kernel: BudgetKernel) -> list[object]:
 @pytest.mark.promise("TF12", "P27")
 @pytest.mark.parametrize(
     ("limits", "played", "by", "waits_for"),
-    [
-        (TWICE, 7, "hops", "hops"),
-        (RunLimits(hops=100, instructions=5), 5, "instructions", "hops"),
-    ],
+    [(TWICE, 7, "hops", "hops"), (RunLimits(hops=100, instructions=5), 5, "instructions", "hops")],
 )
 async def test_a_run_of_two_that_always_mention_each_other_halts_at_its_limit(
     kernel: BudgetKernel, limits: RunLimits, played: int, by: str, waits_for: str

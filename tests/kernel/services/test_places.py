@@ -20,6 +20,7 @@ from protocol.ipc import Entry, Error, Exited, Result
 from protocol.names import AgentKey
 from tests.kernel.services.kernel_core import Core, PlayedLauncher, PlayedWorker, core
 from tests.kernel.services.played_nodes import PlayedNode, PlayedNodes, places_with
+from tests.shorthand import present
 
 DONE = Result(status="done", text="hi")
 REPLY = Entry(k=0, kind="reply", text="hi", stop_reason="end_turn", last=True)
@@ -43,8 +44,7 @@ async def on_gpu(it: Core, root: Path, text: str = ON_GPU) -> None:
 
 
 async def finish(worker: PlayedWorker) -> None:
-    await worker.say(REPLY, DONE)
-    await worker.leave(Exited(code=0))
+    await worker.finish(REPLY, DONE)
 
 
 async def test_who_asks_for_a_label_works_on_a_node_that_has_it_and_all_say_so(tmp_path: Path) -> None:
@@ -62,8 +62,7 @@ async def test_who_asks_for_a_label_works_on_a_node_that_has_it_and_all_say_so(t
         await finish(await here.next())
         await finish(worker)
         assert await it.until(instruction, lambda status: status not in ("leased", "running")) == "done"
-        info = it.reader.now(instruction_views.info, instruction, it.now_ms)
-        assert info is not None
+        info = present(it.reader.now(instruction_views.info, instruction, it.now_ms))
         assert [one.node for one in info.attempts] == ["n1"]
     assert len(here.spawned) == 1
     assert nodes.by_name["n0"].launcher.spawned == []

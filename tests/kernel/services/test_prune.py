@@ -51,17 +51,8 @@ def _filled(state: Path, outside: Path) -> Generator[None]:
         "comparisons/c5/comparison.json": "[", "comparisons/mine/comparison.json": ENDED, "comparisons/c6/x": "",
         "run/i1-1/alive": "", "run/i2-1/alive": "", "run/i3-1/alive": "", "run/.spare-1/x": "", "run/warm/x": "",
     }  # fmt: skip
-    for name in (
-        "c1/base/a",
-        "c1/run-2/a",
-        "c1/archive/a",
-        "c2/solo/a",
-        "c3/base/a",
-        "c4/base/a",
-        "c5/base/a",
-        "c6/base/a",
-    ):
-        files[f"comparisons/{name}"] = "x"
+    for name in ("c1/base", "c1/run-2", "c1/archive", "c2/solo", "c3/base", "c4/base", "c5/base", "c6/base"):
+        files[f"comparisons/{name}/a"] = "x"
     files |= {"comparisons/c7/comparison.json": ENDED, "comparisons/c1/run-2.jsonl": "x"}
     outside.mkdir()
     (outside / "precious").write_text("mine")

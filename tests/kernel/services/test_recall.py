@@ -27,6 +27,7 @@ from protocol.names import AgentKey
 from tests.kernel.store.running_store import Store, open_store, steps_of
 from tests.kernel.store.test_threads import left
 from tests.kernel.store.test_transcripts import call, reply, result
+from tests.shorthand import running
 
 
 @dataclass
@@ -267,12 +268,10 @@ async def test_it_follows_the_log_without_being_asked(archive: Archive, monkeypa
         return added
 
     monkeypatch.setattr(turn_index, "put_turns", told)
-    async with trio.open_nursery() as nursery:
-        await nursery.start(archive.recall.run)
+    async with running(archive.recall.run):
         await archive.say("alice", "remember the milk")
         with trio.fail_after(10):
             await indexed.wait()
-        nursery.cancel_scope.cancel()
     assert b"milk" in archive.bytes()
 
 

@@ -21,6 +21,7 @@ from protocol.agent import AgentDefinition
 from protocol.message import Event
 from protocol.names import AgentKey
 from tests.kernel.store.running_store import Store, open_store
+from tests.shorthand import present, running
 
 SOUND = "backend: mock\nmock: [{{text: {0}}}]\n"
 BROKEN = "backend: mock\nmok: []\n"
@@ -64,11 +65,9 @@ async def scene(folder: Path, *files: str, followed: bool = True) -> AsyncGenera
             return
         await following.start()
         store.told.clear()
-        async with trio.open_nursery() as nursery:
-            await nursery.start(following.run)
+        async with running(following.run):
             await until_idle()
             yield it
-            nursery.cancel_scope.cancel()
 
 
 async def _at_once(_seconds: float) -> None:
@@ -96,9 +95,7 @@ async def test_an_edit_is_told_and_counts_at_once(tmp_path: Path) -> None:
     async with scene(tmp_path, "alice") as it:
         it.write(".agents/alice.yaml", SOUND.format("new"))
         await told(it.store, "agent.changed", "alice")
-        record = it.store.reader.now(agents.row, "alice")
-        assert record is not None
-        assert b'"new"' in (record.definition or b"")
+        assert b'"new"' in (present(it.store.reader.now(agents.row, "alice")).definition or b"")
 
 
 async def test_a_broken_file_is_told_once_and_what_it_said_stays(tmp_path: Path) -> None:
@@ -221,14 +218,10 @@ async def test_a_start_does_not_wait_for_more_files_than_it_has_time_for(
         cut = await it.following.start()
         assert (cut.loaded, cut.whole) == ((), False)
         assert [one.key for one in it.store.reader.now(agents.all)] == ["old"]
-        async with trio.open_nursery() as nursery:
-            await nursery.start(it.following.run)
+        async with running(it.following.run):
             assert (await told(it.store, "agent.changed", "bob")).data["state"] == "active"
             assert (await told(it.store, "agent.changed", "old")).data["state"] == "deleted"
-            found = await it.following.current()
-            assert found is not None
-            assert found.errors == ()
-            nursery.cancel_scope.cancel()
+            assert present(await it.following.current()).errors == ()
 
 
 async def test_those_that_are_still_being_read_are_not_waited_for_by_who_asks(tmp_path: Path) -> None:

@@ -1,17 +1,17 @@
 """What is old goes, a little at a time, and what is not stays."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
-from kernel.rule.draft import Author, Draft, RunSpec
-from kernel.services.runs import MEMORY_SPACE_KEPT_MS, MemorySpaceCleanup, Retention
+from kernel.rule.draft import Author, MemberSpec
+from kernel.services.runs import LONGEST_NAP_SECONDS, MEMORY_SPACE_KEPT_MS, Retention, Runs
 from kernel.services.working_directory import CliHomes
 from kernel.source.diagnostics import fail
-from kernel.store import entries, feed, messages
+from kernel.store import entries, feed, messages, workflows
 from kernel.store.idempotency import RequestKey, record_response
 from kernel.store.messages import add_feedback, feedback_list
 from kernel.store.resources import create
@@ -26,9 +26,11 @@ from kernel.store.work_notes import StatusChange, set_status, write_handover
 from kernel.store.writer import Writer
 from protocol.api.instructions import Handover
 from protocol.ipc import Entry
-from protocol.names import InstructionId
-from tests.kernel.store.running_store import Store, open_store
+from protocol.names import AgentKey, InstructionId
+from tests.kernel.store.running_store import Store, open_store, started
+from tests.kernel.store.test_removal import bytes_of
 from tests.kernel.store.test_runs import begin, end
+from tests.shorthand import beside
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -51,13 +53,6 @@ class Counting:
 def retention(store: Store, writer: object = None, days: float = 30) -> Retention:
     made: Writer = writer or store.writer  # type: ignore[assignment]
     return Retention(log=store.log._replace(writer=made), kept_seconds=lambda: days * DAY_MS / 1000)
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    async with open_store(str(tmp_path / "store.db")) as opened:
-        await opened.agents("alice")
-        yield opened
 
 
 async def work(store: Store, steps: int) -> str:
@@ -179,8 +174,7 @@ async def test_it_sweeps_soon_and_then_daily(store: Store) -> None:
     keeps = Retention(log=store.log, kept_seconds=lambda: 60.0, sleep=nights.sleep)
     await work(store, 3)
     store.clock.now_ms += DAY_MS
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(keeps.run)
+    async with beside(keeps.run):
         assert await nights.next() < 60
         await nights.wake()
         assert await nights.next() < DAY_MS / 1000
@@ -194,7 +188,6 @@ async def test_it_sweeps_soon_and_then_daily(store: Store) -> None:
         await nights.wake()
         await nights.next()
         assert rows(store, "entries") == 0
-        nursery.cancel_scope.cancel()
 
 
 async def test_a_project_file_that_is_broken_sweeps_nothing(store: Store) -> None:
@@ -205,13 +198,11 @@ async def test_a_project_file_that_is_broken_sweeps_nothing(store: Store) -> Non
     await work(store, 3)
     store.clock.now_ms += 90 * DAY_MS
     keeps = Retention(log=store.log, kept_seconds=broken, sleep=nights.sleep)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(keeps.run)
+    async with beside(keeps.run):
         await nights.next()
         await nights.wake()
         await nights.next()
         assert rows(store, "entries") == 3
-        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.promise("P30")
@@ -229,7 +220,7 @@ async def test_of_runs_that_ended_long_ago_no_row_is_left(store: Store) -> None:
         await store.writer.commit(create, run.space, "a long text", "text/plain", author=author)
         await store.writer.commit(set_status, StatusChange(task="it"), author)
         await store.writer.commit(write_handover, Handover(done="a", next="b"), author)
-        await store.writer.commit(close, instruction, 1, status="done", text="done")
+        await store.close(instruction, 1, status="done", text="done")
         await end(store, run)
     assert rows(store, "resources") == 20
     store.clock.now_ms += 31 * DAY_MS
@@ -270,65 +261,63 @@ async def test_a_sweep_that_was_interrupted_is_finished_by_the_next(store: Store
     assert store.database.reader().execute("SELECT count(*) FROM messages WHERE space = ?", (run.space,)).get == 0
 
 
-async def start(store: Store, workspace: str = "memory") -> None:
-    payload = RunSpec(
-        name="review", tag="main", mode="start", file="f", definition=b'{"name":"review","agents":{}}', members=(),
-        kickoff="canary", workspace=workspace,  # type: ignore[arg-type]
-    )  # fmt: skip
-    draft = Draft(kind="status", space="review:main", sender="system", text="started", payload=payload)
-    await store.writer.commit(append, draft)
+async def start(store: Store, workspace: str = "memory", *members: MemberSpec, **spec: Any) -> None:
+    await store.writer.commit(append, started(*members, mode="start", kickoff="canary", workspace=workspace, **spec))
 
 
 def words(store: Store) -> str:
     return "".join(said.text for said in store.reader.now(messages.channel, "review:main"))
 
 
-def bytes_of(directory: Path) -> bytes:
-    return b"".join(file.read_bytes() for file in directory.iterdir())
-
-
 async def test_what_was_said_in_memory_goes_a_minute_after_the_end(tmp_path: Path) -> None:
     async with open_store(str(tmp_path / "kernel.db")) as store:
-        cleanup = MemorySpaceCleanup(log=store.log, wake=store.feed.new_wake())
+        cleanup = Runs(log=store.log, wake=store.feed.new_wake())
         await start(store)
-        assert await cleanup.run_once() == float("inf")
+        assert await cleanup.run_once() == LONGEST_NAP_SECONDS
         await store.writer.commit(stop_workflow, "review:main", "cancelled", 130)
         assert await cleanup.run_once() == MEMORY_SPACE_KEPT_MS / 1000
         assert "canary" in words(store)
         await start(store)
         store.clock.now_ms += MEMORY_SPACE_KEPT_MS
-        assert await cleanup.run_once() == float("inf")
+        assert await cleanup.run_once() == LONGEST_NAP_SECONDS
         await store.writer.commit(stop_workflow, "review:main", "cancelled", 130)
         store.clock.now_ms += MEMORY_SPACE_KEPT_MS
-        assert await cleanup.run_once() == float("inf")
+        assert await cleanup.run_once() == LONGEST_NAP_SECONDS
         assert words(store) == ""
         assert b"canary" not in bytes_of(tmp_path)
 
 
-async def test_what_was_said_in_memory_goes_with_the_kernel_and_at_the_start_of_the_next(tmp_path: Path) -> None:
-    """`run --rm` ends its kernel at once: nothing is left for a start that may never come."""
-    async with open_store(str(tmp_path / "kernel.db")) as store:
-        for _ in range(2):
-            cleanup = MemorySpaceCleanup(log=store.log, wake=store.feed.new_wake())
-            async with trio.open_nursery() as nursery:
-                await nursery.start(cleanup.run)
-                assert b"canary" not in bytes_of(tmp_path)
-                await start(store)
-                await store.writer.commit(stop_workflow, "review:main", "done", 0)
-                assert "canary" in words(store)
-                nursery.cancel_scope.cancel()
+async def test_what_was_said_in_memory_is_in_no_file_and_ends_with_its_kernel(tmp_path: Path) -> None:
+    for _ in range(2):
+        async with open_store(str(tmp_path / "kernel.db")) as store:
+            await store.writer.commit(recover)
+            record = store.reader.now(workflows.latest, "review:main")
+            assert ("canary" in words(store), record is None or record.status == "failed") == (False, True)
+            await start(store)
+            await store.said("review:main", "canary " * 9000)
+            assert "canary" in words(store)
             assert b"canary" not in bytes_of(tmp_path)
-            await start(store)  # as by a kernel that was killed then
+
+
+async def test_the_guard_is_not_asked_about_what_was_said_in_memory(tmp_path: Path) -> None:
+    definition = b'{"name":"review","agents":{},"guard":{"model":"mock/g","auto_store":true}}'
+    async with open_store(str(tmp_path / "kernel.db")) as store:
+        await store.agents("alice")
+        member = MemberSpec(name="alice", key=AgentKey("alice"), origin="file", definition=b'{"model":"mock/m"}')
+        for workspace in ("kept", "memory"):
+            await start(store, workspace, member, definition=definition)
+            await store.said("review:main", "canary: we chose postgres")
             await store.writer.commit(stop_workflow, "review:main", "done", 0)
+            assert store.database.reader().execute("SELECT count(*) FROM guard_jobs").get == 1
 
 
 async def test_what_is_kept_is_kept(tmp_path: Path) -> None:
     async with open_store(str(tmp_path / "kernel.db")) as store:
-        cleanup = MemorySpaceCleanup(log=store.log, wake=store.feed.new_wake())
+        cleanup = Runs(log=store.log, wake=store.feed.new_wake())
         await start(store, "kept")
         await store.writer.commit(stop_workflow, "review:main", "done", 0)
         store.clock.now_ms += 10 * MEMORY_SPACE_KEPT_MS
-        assert await cleanup.run_once() == float("inf")
+        assert await cleanup.run_once() == LONGEST_NAP_SECONDS
         assert "canary" in words(store)
 
 
@@ -378,7 +367,7 @@ async def test_old_ones_are_swept_and_those_in_use_are_not(root: Path, tmp_path:
         await store.agents("alice")
         old = (await store.said("dm:alice", "work")).instruction_ids[0]
         await store.take(old)
-        await store.writer.commit(close, old, 1, status="incomplete", text="")
+        await store.close(old, 1, status="incomplete", text="")
         kept_days = 30
         retention = Retention(log=store.log, kept_seconds=lambda: kept_days * DAY_MS / 1000, homes=CliHomes(root))
         await retention.sweep()

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from kernel.operations.runs import OneRun, show
-from kernel.rule.draft import Author, Draft, MemberSpec, RunSpec
+from kernel.rule.draft import Author, Draft
 from kernel.services.runs import LONGEST_NAP_SECONDS
 from kernel.store import feed
 from kernel.store.transitions.append import append
@@ -18,10 +18,13 @@ from kernel.store.transitions.lease import lease
 from kernel.store.transitions.voting import cancel_proposal, create, vote
 from protocol.api.runs import RunOptions, RunReport
 from protocol.errors import Refused
-from protocol.names import AgentKey, instruction_id
+from protocol.names import instruction_id
 from protocol.voting import Option, ProposalTerms, Resolution
 from protocol.workflow import VerdictTerms, WorkflowDefinition
-from tests.kernel.services.test_runs import NOW_MS, Scene, scene
+from tests.kernel.services.budget_kernel import alive
+from tests.kernel.services.test_runs import NOW_MS, Scene
+from tests.kernel.store.running_store import started
+from tests.shorthand import present
 
 HERE = "review:main"
 BARE: dict[str, Any] = {"type": "approval", "title": "Ship it?", "id": "release", "binding": True}
@@ -52,15 +55,8 @@ class Vote:
         members: tuple[str, ...] = ("alice",),
     ) -> None:
         definition = WorkflowDefinition(name="review", agents={}, verdict=verdict)
-        payload = RunSpec(
-            name="review", tag="main", mode=mode, file="x", definition=msgspec.json.encode(definition),
-            members=tuple(
-                MemberSpec(name=name, key=AgentKey(f"{name}@review:main"), origin="inline", definition=b"{}")
-                for name in members
-            ),
-            deadline_ms=deadline_ms, options=RunOptions(attended=attended),
-        )  # fmt: skip
-        draft = Draft(kind="status", space=HERE, sender="system", text="started", payload=payload)
+        options, known = RunOptions(attended=attended), msgspec.json.encode(definition)
+        draft = started(*members, mode=mode, definition=known, deadline_ms=deadline_ms, options=options)
         await self.on.writer.commit(append, draft)
 
     async def step(self, step: Step) -> None:
@@ -104,7 +100,7 @@ class Vote:
 
 @pytest.fixture
 async def it() -> AsyncGenerator[Vote]:
-    async with scene() as on:
+    async with alive(Scene()) as on:
         yield Vote(on)
 
 
@@ -164,9 +160,7 @@ LONG = VerdictTerms(
 async def by(it: Vote, name: str) -> Author:
     draft = Draft(kind="said", space=HERE, sender="user", text="go", to=(name,))
     (instruction,) = (await it.on.writer.commit(append, draft)).instruction_ids
-    leased = await it.on.writer.commit(lease, instruction, instruction.encode())
-    assert leased is not None
-    return Author(instruction, leased.epoch)
+    return Author(instruction, present(await it.on.writer.commit(lease, instruction, instruction.encode())).epoch)
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,14 @@
 """The end of runs, on a real store."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import msgspec
 import pytest
-import trio
 
 from kernel.operations.runs import OneRun, show
-from kernel.rule.draft import Draft, MemberSpec, RunSpec
+from kernel.rule.draft import Draft
 from kernel.services.runs import Runs
-from kernel.store import workflows
-from kernel.store.database import Reader
-from kernel.store.feed import Feed
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import lease
@@ -21,55 +16,28 @@ from kernel.store.transitions.runs import RunJudgement, end_run, stop_workflow
 from kernel.store.writer import StoreLog, Writer
 from protocol.api.runs import RunOptions
 from protocol.errors import Cause, Refused
-from protocol.names import AgentKey
 from protocol.workflow import WorkflowDefinition
-from tests.kernel.store.migrated import open_migrated
+from tests.kernel.services.budget_kernel import MemoryKernel, alive
+from tests.kernel.store.running_store import started
 
 NOW_MS = 1_000_000
 
 
-class Scene:
-    """A store in memory, and runs that end by it."""
-
-    def __init__(self) -> None:
-        self.now_ms = NOW_MS
-        self.database = open_migrated(":memory:")
-        self.feed = Feed()
-        self.reader = Reader(database=self.database)
-        self.writer = Writer(database=self.database, clock_ms=lambda: self.now_ms, publish=self.feed.publish)
-        self.runs = Runs(log=StoreLog(self.reader, self.writer, lambda: self.now_ms), wake=self.feed.new_wake())
+class Scene(MemoryKernel):
+    """Runs of alice."""
 
     async def start(
         self, kickoff: str, deadline_ms: int | None = None, schema: dict[str, Any] | None = None, exit_from: str = ""
     ) -> None:
         definition = msgspec.json.encode(WorkflowDefinition(name="review", agents={}, output_schema=schema))
-        payload = RunSpec(
-            name="review", tag="main", mode="run", file=".workflows/review.yaml", definition=definition,
-            members=(MemberSpec(name="alice", key=AgentKey("alice@review:main"), origin="inline", definition=b"{}"),),
-            kickoff=kickoff, deadline_ms=deadline_ms, options=RunOptions(exit_from=exit_from or None),
-        )  # fmt: skip
-        draft = Draft(kind="status", space="review:main", sender="system", text="started", payload=payload)
+        options = RunOptions(exit_from=exit_from or None)
+        draft = started("alice", definition=definition, kickoff=kickoff, deadline_ms=deadline_ms, options=options)
         await self.writer.commit(append, draft)
-
-    def run(self) -> workflows.WorkflowRecord:
-        record = self.reader.now(workflows.latest, "review:main")
-        assert record is not None
-        return record
-
-
-@asynccontextmanager
-async def scene() -> AsyncGenerator[Scene]:
-    made = Scene()
-    async with trio.open_nursery() as nursery:
-        await nursery.start(made.writer.run)
-        yield made
-        made.writer.close()
-    made.database.close()
 
 
 @pytest.fixture
 async def it() -> AsyncGenerator[Scene]:
-    async with scene() as made:
+    async with alive(Scene()) as made:
         yield made
 
 

@@ -73,8 +73,7 @@ async def test_nothing_a_worker_says_after_its_work_was_taken_back_counts(it: Co
     await worker.say()
     await worker.hear()  # its start
     await it.writer.commit(cancel, instruction)
-    await worker.say(late)
-    await worker.leave(Exited(code=0))
+    await worker.finish(late)
     with trio.fail_after(10):
         await it.dispatcher.drain(0.0)
     assert it.status(instruction) == "cancelled"

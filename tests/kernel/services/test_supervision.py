@@ -1,7 +1,6 @@
 """Supervision of a kernel: services that fail, on a real store, and the end of a kernel that is idle."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import trio
 from kernel.services.supervision import Boundary, IdleExit, ShutdownSignal
 from kernel.store.checkup import Outstanding, kept_by, outstanding
 from kernel.store.schema import StorageFailed
-from kernel.store.transitions.close import close
 from protocol.project import IncomingHook, ProjectDefinition
 from tests.kernel.store.running_store import Store, open_store
 
@@ -36,93 +34,88 @@ class Scene:
         return [(one["service"], one["error"], one["again_seconds"] is None) for one in data]
 
 
-@asynccontextmanager
-async def scene(folder: Path) -> AsyncGenerator[Scene]:
-    async with open_store(str(folder / "store.db")) as store:
+@pytest.fixture
+async def it(tmp_path: Path) -> AsyncIterator[Scene]:
+    async with open_store(str(tmp_path / "store.db")) as store:
         yield Scene(store)
 
 
 @pytest.mark.promise("P9")
-async def test_a_service_that_fails_is_started_again_and_the_kernel_goes_on(tmp_path: Path) -> None:
-    async with scene(tmp_path) as it:
-        runs = 0
+async def test_a_service_that_fails_is_started_again_and_the_kernel_goes_on(it: Scene) -> None:
+    runs = 0
 
-        async def watcher() -> None:
-            nonlocal runs
-            runs += 1
-            if runs < 3:
-                raise UnicodeEncodeError("utf-8", "b\udcff", 1, 2, "surrogates not allowed")
-            await trio.lowlevel.checkpoint()
+    async def watcher() -> None:
+        nonlocal runs
+        runs += 1
+        if runs < 3:
+            raise UnicodeEncodeError("utf-8", "b\udcff", 1, 2, "surrogates not allowed")
+        await trio.lowlevel.checkpoint()
 
-        await it.boundary.keep("reload", watcher)
-        assert runs == 3
-        assert [one[::2] for one in it.told()] == [("reload", False)] * 2
-        assert "\\udcff" in str(it.told()[0][1])
-        assert not it.shutdown.begun()
-        assert it.boundary.gave_up is None
-
-
-async def test_a_service_that_goes_on_failing_ends_the_kernel_in_order_and_says_why(tmp_path: Path) -> None:
-    async with scene(tmp_path) as it:
-
-        async def broken() -> None:
-            raise ExceptionGroup("in its nursery", [ValueError("no\nway")])
-
-        await it.boundary.keep("mirror", broken)
-        assert it.shutdown.begun()
-        assert it.shutdown.by == "failure of mirror"
-        assert it.boundary.gave_up == "mirror: 5 crashes within 60 s, last error: ValueError: no\\nway"
-        assert [one[2] for one in it.told()] == [False] * 4 + [True]
-        assert it.pauses == sorted(it.pauses)
+    await it.boundary.keep("reload", watcher)
+    assert runs == 3
+    assert [one[::2] for one in it.told()] == [("reload", False)] * 2
+    assert "\\udcff" in str(it.told()[0][1])
+    assert not it.shutdown.begun()
+    assert it.boundary.gave_up is None
 
 
-async def test_failures_that_are_far_apart_do_not_add_up(tmp_path: Path) -> None:
-    async with scene(tmp_path) as it:
-        left = 30
+async def test_a_service_that_goes_on_failing_ends_the_kernel_in_order_and_says_why(it: Scene) -> None:
 
-        async def seldom() -> None:
-            nonlocal left
-            it.store.clock.now_ms += 3_600_000
-            left -= 1
-            if left:
-                raise ValueError
+    async def broken() -> None:
+        raise ExceptionGroup("in its nursery", [ValueError("no\nway")])
 
-        await it.boundary.keep("retention", seldom)
-        assert len(set(it.pauses)) == 1
-        assert it.boundary.gave_up is None
+    await it.boundary.keep("mirror", broken)
+    assert it.shutdown.begun()
+    assert it.shutdown.by == "failure of mirror"
+    assert it.boundary.gave_up == "mirror: 5 crashes within 60 s, last error: ValueError: no\\nway"
+    assert [one[2] for one in it.told()] == [False] * 4 + [True]
+    assert it.pauses == sorted(it.pauses)
 
 
-async def test_who_waits_for_a_service_to_start_is_told_once_also_where_it_failed_first(tmp_path: Path) -> None:
-    async with scene(tmp_path) as it:
-        order: list[str] = []
+async def test_failures_that_are_far_apart_do_not_add_up(it: Scene) -> None:
+    left = 30
 
-        async def slow(*, task_status: trio.TaskStatus[None]) -> None:
-            order.append("began")
-            if order == ["began"]:
-                raise OSError
-            task_status.started()
-            if order.count("began") == 2:
-                raise OSError
+    async def seldom() -> None:
+        nonlocal left
+        it.store.clock.now_ms += 3_600_000
+        left -= 1
+        if left:
+            raise ValueError
 
-        async with trio.open_nursery() as nursery:
-            await nursery.start(it.boundary.keep, "alarms", slow)
-            order.append("waited for")
-        assert order[:2] == ["began", "began"]
-        assert sorted(order[2:]) == ["began", "waited for"]
+    await it.boundary.keep("retention", seldom)
+    assert len(set(it.pauses)) == 1
+    assert it.boundary.gave_up is None
+
+
+async def test_who_waits_for_a_service_to_start_is_told_once_also_where_it_failed_first(it: Scene) -> None:
+    order: list[str] = []
+
+    async def slow(*, task_status: trio.TaskStatus[None]) -> None:
+        order.append("began")
+        if order == ["began"]:
+            raise OSError
+        task_status.started()
+        if order.count("began") == 2:
+            raise OSError
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(it.boundary.keep, "alarms", slow)
+        order.append("waited for")
+    assert order[:2] == ["began", "began"]
+    assert sorted(order[2:]) == ["began", "waited for"]
 
 
 @pytest.mark.promise("P1")
 @pytest.mark.parametrize("grouped", [False, True])
-async def test_a_disk_that_failed_is_not_tried_again(tmp_path: Path, grouped: bool) -> None:
-    async with scene(tmp_path) as it:
-        failed = StorageFailed("disk")
+async def test_a_disk_that_failed_is_not_tried_again(it: Scene, grouped: bool) -> None:
+    failed = StorageFailed("disk")
 
-        async def writes() -> None:
-            raise ExceptionGroup("in its nursery", [failed]) if grouped else failed
+    async def writes() -> None:
+        raise ExceptionGroup("in its nursery", [failed]) if grouped else failed
 
-        with pytest.raises((StorageFailed, ExceptionGroup)):
-            await it.boundary.keep("alarms", writes)
-        assert it.told() == []
+    with pytest.raises((StorageFailed, ExceptionGroup)):
+        await it.boundary.keep("alarms", writes)
+    assert it.told() == []
 
 
 ALLOWED = 600.0
@@ -171,7 +164,7 @@ async def test_a_kernel_ends_after_the_time_in_which_nothing_was_to_be_done(watc
     (instruction,) = (await watched.store.said("dm:alice", "hi")).instruction_ids
     leased = await watched.store.take(instruction)
     assert not await watched.ends_after(ALLOWED * 3)
-    await watched.store.writer.commit(close, instruction, leased.epoch, status="done", text="ok")
+    await watched.store.close(instruction, leased.epoch, status="done", text="ok")
     assert not await watched.ends_after(ALLOWED - 60)
     assert await watched.ends_after(120)
     assert watched.shutdown.by == "idle_exit"
@@ -203,7 +196,7 @@ async def test_what_is_outstanding_keeps_a_kernel_and_what_failed_does_not(watch
     waiting = (await watched.store.said("dm:alice", "hi")).instruction_ids[0]
     assert watched.store.reader.now(outstanding).work
     leased = await watched.store.take(waiting)
-    await watched.store.writer.commit(close, waiting, leased.epoch, status="failed", text="no", cause="auth")
+    await watched.store.close(waiting, leased.epoch, status="failed", text="no", cause="auth")
     found = watched.store.reader.now(outstanding)
     assert found == Outstanding(event=found.event)
     conn.execute("INSERT INTO timers (agent, home, schedule, next_ms) VALUES ('alice', 'dm:alice', x'7b7d', 0)")

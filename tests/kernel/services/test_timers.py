@@ -14,14 +14,14 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.registration import register
 from kernel.agents.schedule import DEFAULT_PROMPT, wakes_text
 from kernel.agents.trust import GrantSource, ProjectTrust, TrustedFiles, schedule_units
-from kernel.rule.draft import Author, Draft, MemberSpec, RunSpec
+from kernel.rule.draft import Author, MemberSpec
 from kernel.services.runs import Runs
 from kernel.services.timers import LONGEST_NAP_SECONDS, WAKING, Deadlines, Schedules
 from kernel.store import instructions, messages, timers, voting, workflows
 from kernel.store.agents import AgentSpec, put_agents, set_agent_state
 from kernel.store.database import MEMORY
 from kernel.store.transitions.append import append
-from kernel.store.transitions.close import EndStatus, close
+from kernel.store.transitions.close import EndStatus
 from kernel.store.transitions.runs import stop_workflow
 from kernel.store.transitions.voting import create
 from kernel.store.writer import STORAGE_FULL, StoreLog
@@ -31,7 +31,8 @@ from protocol.names import AgentKey, InstructionId, number_of
 from protocol.trust import Grant, digest_of
 from protocol.workflow import Ref, WorkflowDefinition
 from tests.kernel.store.busy_workspace import STARVATION_MS, asked
-from tests.kernel.store.running_store import Store, open_store
+from tests.kernel.store.running_store import Store, open_store, started
+from tests.shorthand import present, running
 
 DAY_MS = 24 * 3600 * 1000
 YEAR_MS = 365 * DAY_MS
@@ -82,25 +83,18 @@ class Scene:
         return [self._words(number_of(one.instruction, "i") or 0) for one in found]
 
     def _words(self, number: int) -> str:
-        row = (
+        row = present(
             self.store.database.reader().execute("SELECT message FROM instructions WHERE id = ?", (number,)).fetchone()
         )
-        assert row is not None
-        report = self.store.reader.now(messages.report, row[0])
-        assert report is not None
-        return report.message.text
+        return present(self.store.reader.now(messages.report, row[0])).message.text
 
     async def finish(self, instruction: str) -> None:
         """An attempt that takes no time."""
         leased = await self.store.take(instruction)
-        await self.store.writer.commit(close, instruction, leased.epoch, status="done", text="")
+        await self.store.close(instruction, leased.epoch, status="done", text="")
 
     async def workflow(self, *members: MemberSpec, definition: WorkflowDefinition) -> None:
-        payload = RunSpec(
-            name="review", tag="main", mode="run", file="review.yaml", members=members,
-            definition=msgspec.json.encode(definition),
-        )  # fmt: skip
-        draft = Draft(kind="status", space="review:main", sender="system", text="started", payload=payload)
+        draft = started(*members, file="review.yaml", definition=msgspec.json.encode(definition))
         await self.store.writer.commit(append, draft)
 
     def armed(self) -> list[tuple[str, str]]:
@@ -178,9 +172,7 @@ async def test_a_wall_clock_that_jumps_a_year_makes_no_storm(it: Scene, jump_ms:
         await it.pass_ms(1000)
     came = it.woken()
     assert len(came) == (1 if jump_ms > 0 else 0)
-    next_ms = it.store.reader.now(timers.upcoming).wall_ms
-    assert next_ms is not None
-    assert 0 < next_ms - it.wall_ms <= DAY_MS
+    assert 0 < present(it.store.reader.now(timers.upcoming).wall_ms) - it.wall_ms <= DAY_MS
 
 
 @pytest.mark.promise("TF02")
@@ -264,7 +256,7 @@ async def test_a_schedule_that_fails_each_time_is_told_once(it: Scene) -> None:
     async def come(number: int, status: EndStatus, cause: Cause | None = None) -> int:
         await it.pass_ms(5000)
         leased = await it.store.take(f"i{number}")
-        await it.store.writer.commit(close, f"i{number}", leased.epoch, status=status, cause=cause)
+        await it.store.close(f"i{number}", leased.epoch, status=status, cause=cause)
         return sum(one.kind == "system" for one in it.store.reader.now(messages.channel, "dm:alice", 100))
 
     assert [await come(number, "failed", "untrusted") for number in (1, 2, 3)] == [1, 1, 1]
@@ -272,7 +264,7 @@ async def test_a_schedule_that_fails_each_time_is_told_once(it: Scene) -> None:
     assert [await come(6, "done"), await come(7, "failed", "invalid")] == [2, 3]
     (sent,) = (await it.store.said("dm:alice", "what is the matter?")).instruction_ids
     leased = await it.store.take(sent)
-    await it.store.writer.commit(close, sent, leased.epoch, status="failed", cause="invalid")
+    await it.store.close(sent, leased.epoch, status="failed", cause="invalid")
     assert await come(9, "failed", "invalid") == 4
 
 
@@ -323,8 +315,7 @@ async def test_a_schedule_keeps_no_run_alive(it: Scene) -> None:
     store = it.store
     runs = Runs(log=store.log, wake=store.feed.new_wake())
     await runs.run_once()
-    record = store.reader.now(workflows.latest, "review:main")
-    assert record is not None
+    record = present(store.reader.now(workflows.latest, "review:main"))
     assert (record.state, record.status, record.exit_code) == ("stopped", "done", 0)
     assert await it.pass_ms(1000) == LONGEST_NAP_SECONDS
     assert (it.woken("review:main"), it.armed()) == ([], [])
@@ -371,8 +362,7 @@ async def test_it_sleeps_until_something_is_due_and_wakes_when_an_agent_changes(
         wall_ms=lambda: now_ms() + 5,
     )
     await it.schedules.run_once()
-    async with trio.open_nursery() as nursery:
-        await nursery.start(it.schedules.run)
+    async with running(it.schedules.run):
         await wait_all_tasks_blocked()
         looks.clear()
         mock_clock.jump(7)
@@ -390,7 +380,6 @@ async def test_it_sleeps_until_something_is_due_and_wakes_when_an_agent_changes(
             mock_clock.jump(0.001)
             await anext(queued)
         assert it.woken() == [DEFAULT_PROMPT]
-        nursery.cancel_scope.cancel()
 
 
 class Consenting:
@@ -529,7 +518,6 @@ async def test_a_vote_that_wakes_nobody_is_known_to_the_alarm_and_ended_by_it() 
         assert await deadlines.run_once() == pytest.approx(20)
         store.clock.now_ms += 20_000
         await deadlines.run_once()
-        ended = store.reader.now(voting.one, space, "p1")
-        assert ended is not None
+        ended = present(store.reader.now(voting.one, space, "p1"))
         assert (ended.state, ended.why) == ("expired", "deadline")
         assert wake.clear()

@@ -17,9 +17,7 @@ from kernel.services.signed_post import Post, PostRequest, post
 from kernel.services.telemetry import WAKING, Traces
 from kernel.store import traces
 from kernel.store.needs import snapshot
-from kernel.store.transitions.close import close
-from kernel.store.transitions.journal import journal
-from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.requeue import Requeue
 from kernel.store.transitions.steering import retry
 from protocol.instruction import Usage
 from protocol.ipc import Entry
@@ -27,6 +25,7 @@ from protocol.trust import TrustUnit
 from tests.builders.api import kept
 from tests.builders.collector import Collector, attributes
 from tests.kernel.store.running_store import Store, open_store
+from tests.shorthand import present
 
 
 class Crash(BaseException):
@@ -47,9 +46,7 @@ class Bench:
     def write(self, more: str = "", *, trusted: bool = True, endpoint: str | None = None) -> None:
         text = f"otel:\n  endpoint: {endpoint or self.collector.url}\n  headers: {{x-token: $OTEL_TOKEN}}\n{more}"
         (self.root / "moniro.yaml").write_text(text)
-        settings = Catalog(self.root).project().otel
-        assert settings is not None
-        self.grants[:] = [otel_unit(settings)] if trusted else []
+        self.grants[:] = [otel_unit(present(Catalog(self.root).project().otel))] if trusted else []
 
     def kernel(self, deliver: Post = post) -> Traces:
         return Traces(
@@ -78,23 +75,23 @@ class Bench:
         usage = Usage(input_tokens=10, output_tokens=4, cache_read_tokens=6, cost_usd=0.5)
         store.clock.now_ms += 100
         first = Entry(k=0, kind="reply", text="SAID", usage=usage, stop_reason="tool_use", duration_ms=60)
-        await store.writer.commit(journal, "i1", 1, first)
+        await store.journal("i1", 1, first)
         store.clock.now_ms += 50
         failed = Entry(k=1, kind="tool", text="RESULT", name="mcp__x__read", call_id="c1", is_error=True)
-        await store.writer.commit(journal, "i1", 1, failed)
-        await store.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="crash", charge="crash"))
+        await store.journal("i1", 1, failed)
+        await store.requeue("i1", 1, Requeue(status="queued", outcome="crash", charge="crash"))
         store.clock.now_ms += 5
         await store.take("i1")
         asked = await store.said(space, "@bob help", sender="alice")
         assert asked.instruction_ids
         store.database.writer().execute("UPDATE messages SET cause = 1 WHERE text = '@bob help'")
-        await store.writer.commit(journal, "i1", 2, Entry(k=2, kind="reply", text="done"))
-        await store.writer.commit(close, "i1", 2, status="done", text="done")
+        await store.journal("i1", 2, Entry(k=2, kind="reply", text="done"))
+        await store.close("i1", 2, status="done", text="done")
         for epoch in (1, 2):
             store.clock.now_ms += 7
             await store.take("i2")
             store.clock.now_ms += 7
-            await store.writer.commit(close, "i2", epoch, status="failed", cause="crash", outcome="crash")
+            await store.close("i2", epoch, status="failed", cause="crash", outcome="crash")
             if epoch == 1:
                 store.clock.now_ms += 7
                 await store.writer.commit(retry, "i2")
@@ -149,8 +146,7 @@ async def test_no_crash_loses_or_doubles_a_span(bench: Bench, monkeypatch: pytes
     those of a kernel that was never killed, and what was told twice was told alike."""
     await bench.work()
     whole = Collector()
-    usable = await bench.kernel().usable()
-    assert usable is not None
+    usable = present(await bench.kernel().usable())
     log = bench.store.reader.now(traces.log_id, "/srv/project")
     everything = bench.store.reader.now(traces.batch, log, 0, 1000, False)
     whole.take(export_request([span for _, span in everything.spans], {}, "s", "1", ""))
@@ -180,11 +176,9 @@ async def test_a_collector_that_is_away_costs_nothing_and_is_named(bench: Bench)
     await bench.work()
     bench.collector.status = 503
     service = bench.kernel()
-    usable = await service.usable()
-    assert usable is not None
+    usable = present(await service.usable())
     assert not await service.turn(usable)
-    standing = bench.store.reader.now(traces.standing, usable.name)
-    assert standing is not None
+    standing = present(bench.store.reader.now(traces.standing, usable.name))
     assert (standing.why, standing.failing_ms) == ("status 503", bench.store.clock.now_ms)
     assert standing.behind > 0
     assert bench.store.reader.now(traces.failing, bench.store.clock.now_ms) == (
@@ -192,16 +186,13 @@ async def test_a_collector_that_is_away_costs_nothing_and_is_named(bench: Bench)
     )
     bench.collector.status, bench.collector.largest = 200, 4
     await bench.tell(service)
-    standing = bench.store.reader.now(traces.standing, usable.name)
-    assert standing is not None
+    standing = present(bench.store.reader.now(traces.standing, usable.name))
     assert (standing.failing_ms, standing.behind, standing.dropped) == (None, 0, 0)
     told = len(bench.collector.spans)
     bench.collector.status = 400
     bench.store.database.writer().execute("UPDATE followers SET cursor = 0")
     await bench.tell()
-    standing = bench.store.reader.now(traces.standing, usable.name)
-    assert standing is not None
-    assert standing.dropped == told
+    assert present(bench.store.reader.now(traces.standing, usable.name)).dropped == told
 
 
 async def test_spans_go_only_where_a_person_let_them(bench: Bench) -> None:
@@ -243,8 +234,7 @@ async def test_a_collector_that_takes_nothing_for_long_is_a_need_that_its_comman
     await bench.work()
     bench.collector.status = 503
     service = bench.kernel()
-    usable = await service.usable()
-    assert usable is not None
+    usable = present(await service.usable())
     await service.turn(usable)
     clock, reader = bench.store.clock, bench.store.reader
     assert not needs(reader.now(snapshot, clock.now_ms))

@@ -15,6 +15,7 @@ from kernel.services.handover import KernelProgram, TrialFailed
 from kernel.services.upgrade import Upgrade
 from kernel.services.worker_link import SessionPause
 from protocol.errors import Refused
+from tests.shorthand import beside
 
 INSTALLED = KernelProgram("/venv/bin/python", ("--project", "/p"))
 
@@ -84,8 +85,9 @@ class Kernel:
 
     async def commit(self, _job: object, **told: object) -> None:
         await trio.lowlevel.checkpoint()
-        self.said.append(f"told {told['reason']}")
-        self.told.set()
+        if told:
+            self.said.append(f"told {told['reason']}")
+            self.told.set()
 
     def hold_back(self) -> None:
         self.said.append("held back")
@@ -109,25 +111,21 @@ class Kernel:
 async def failing(kernel: Kernel) -> str:
     """Ask for an upgrade that fails. Returns the reason."""
     kernel.told = trio.Event()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(kernel.upgrade.run)
+    async with beside(kernel.upgrade.run):
         kernel.upgrade.ask(None)
         with trio.fail_after(600):
             await kernel.told.wait()
         assert kernel.upgrade.tell().state == "failed"
-        nursery.cancel_scope.cancel()
     return str(kernel.upgrade.tell().reason)
 
 
 async def test_an_idle_kernel_leaves_as_soon_as_the_new_version_was_tried() -> None:
     kernel = Kernel()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(kernel.upgrade.run)
+    async with beside(kernel.upgrade.run):
         assert kernel.upgrade.ask(None).state == "checking"
         with pytest.raises(Refused, match="another upgrade is running"):
             kernel.upgrade.ask(None)
         await kernel.upgrade.leaving.wait()
-        nursery.cancel_scope.cancel()
     assert kernel.said == ["tried /venv/bin/python", "held back", "shut off"]
     told = kernel.upgrade.tell()
     assert (told.state, told.to, kernel.upgrade.program) == ("replacing", "2.0", INSTALLED)

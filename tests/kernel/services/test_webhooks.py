@@ -33,6 +33,7 @@ from kernel.store.writer import StoreLog, Writer
 from protocol.trust import TrustUnit
 from tests.builders.api import kept
 from tests.kernel.store.migrated import open_migrated
+from tests.shorthand import running
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 START_MS = 1_700_000_000_000
@@ -141,10 +142,8 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
         project="ab12",
     )
     with trio.fail_after(30):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(writer.run)
+        async with running(writer.run) as nursery:
             yield Bench(tmp_path, reader, writer, service, grants, nursery, clock, catalog)
-            nursery.cancel_scope.cancel()
     database.close()
 
 
@@ -277,6 +276,19 @@ async def test_what_is_not_trusted_is_not_told_and_has_no_place_in_the_log(
 
 
 @pytest.mark.promise("P60")
+async def test_deliveries_wait_while_the_kernel_lacks_the_secret(bench: Bench) -> None:
+    """A kernel may be started from a shell without the variable; the next one with it delivers everything."""
+    receiver = await bench.hooked(503)
+    await bench.tell()
+    files, bench.service.files = bench.service.files, TrustedFiles(bench.catalog, {}, bench.service.files.trust)
+    await bench.tell()
+    receiver.status, bench.service.files = 200, files
+    bench.clock[0] += PAUSES_SECONDS[0] * 1000
+    receiver.got.clear()
+    await bench.look()
+    assert len(receiver.got) == 2, "the failed one and the one that happened meanwhile"
+
+
 async def test_an_address_of_this_machine_is_not_reached_unless_it_may_be(bench: Bench) -> None:
     receiver = await bench.receiver()
     bench.write(receiver.url, receiver.url.replace("127.0.0.1", "localhost"), private=False)

@@ -22,6 +22,7 @@ from kernel.services.worker_link import (
 )
 from protocol.ipc import Delta, Entry, Json, Progress, ToolCall
 from protocol.ndjson import encode
+from tests.shorthand import beside
 
 FLOOD = 50_000
 PIPE_BYTES = 64 * 1024
@@ -62,11 +63,9 @@ async def test_a_worker_that_never_reads_its_input_is_given_up_and_holds_nobody_
             await trio.sleep(1)
             ticks += 1
 
-    async with unread.stdin, trio.open_nursery() as nursery:
-        nursery.start_soon(tick)
+    async with unread.stdin, beside(tick):
         with trio.fail_after(100), pytest.raises(WorkerNotReading, match="did not read"):
             await link.send(Entry(k=0, kind="note", text="x" * 1_000_000))
-        nursery.cancel_scope.cancel()
     assert trio.current_time() == 30.0
     assert ticks >= 29
 
@@ -86,13 +85,10 @@ async def test_a_flood_of_small_frames_leaves_others_their_turn() -> None:
             turns.append(got)
             await trio.lowlevel.checkpoint()
 
-    async with trio.lowlevel.FdStream(reading) as stdout, trio.open_nursery() as nursery:
-        nursery.start_soon(flood)
-        nursery.start_soon(other)
+    async with trio.lowlevel.FdStream(reading) as stdout, beside(flood, other):
         link = WorkerLink(Output(stdout))  # type: ignore[arg-type]
         while await link.receive() is not None:
             got += 1
-        nursery.cancel_scope.cancel()
     assert got == FLOOD
     assert max(after - before for before, after in pairwise(turns)) <= 2 * PIPE_BYTES // len(frame) + 1
 

@@ -5,12 +5,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+import msgspec
 import pytest
 import trio
 import trio.testing
 
 from kernel.services.completion import AttemptOutcome, of_result
-from kernel.services.worker_link import PausableDeadline, WorkerLink
+from kernel.services.worker_link import HandedSession, PausableDeadline, WorkerLink
 from kernel.services.worker_session import (
     DUMP_SECONDS,
     EVERY_SECONDS,
@@ -42,6 +43,7 @@ from protocol.ipc import (
     WorkerFrame,
 )  # fmt: skip
 from protocol.ndjson import FrameReader, encode
+from tests.shorthand import present
 
 START = Start(
     instruction="i1", attempt="i1-1", epoch=1, agent="alice", space="dm:alice", backend="mock", model="", provider=None,
@@ -114,9 +116,7 @@ class Conversation:
     async def hear(self, *frames: WorkerFrame) -> AttemptOutcome:
         """Say ``frames``, and run the kernel's side to the ending that they are."""
         await self.say(*frames)
-        ending = await self.run()
-        assert ending is not None
-        return ending
+        return present(await self.run())
 
     async def run(self) -> AttemptOutcome | None:
         link = WorkerLink(self.handle)  # type: ignore[arg-type]
@@ -265,8 +265,7 @@ async def test_others_get_their_turn_while_a_worker_floods(said: bytes, autojump
             await trio.sleep(PACE_SECONDS)
             turns.append(trio.current_time())
 
-    ending = await session.run_beside(others)
-    assert ending is not None and ending.cause == "startup_timeout"
+    assert present(await session.run_beside(others)).cause == "startup_timeout"
     assert trio.current_time() == pytest.approx(0.9)
     assert len(turns) >= 5
 
@@ -275,8 +274,7 @@ async def test_others_get_their_turn_while_a_worker_floods(said: bytes, autojump
 async def test_a_flood_of_log_lines_is_cut_and_the_work_goes_on() -> None:
     session = Conversation()
     await session.say(READY, *(Log(level="info", text=str(n)) for n in range(5000)), Result(status="done"))
-    ending = await session.run()
-    assert ending is not None and ending.ended_as == "done"
+    assert present(await session.run()).ended_as == "done"
     assert len(session.heard) == 1 + LOG_LINES
     assert "dropped" in str(session.heard[-1])
 
@@ -299,8 +297,7 @@ async def test_a_flood_of_words_is_read_no_faster_than_anybody_could(autojump_cl
 async def test_silence_before_ready_is_a_startup_timeout(autojump_clock: trio.testing.MockClock) -> None:
     """No first frame in 120 s."""
     session = Conversation()
-    ending = await session.run()
-    assert ending is not None and ending.cause == "startup_timeout"
+    assert present(await session.run()).cause == "startup_timeout"
     assert trio.current_time() == Timeouts().startup
 
 
@@ -311,8 +308,7 @@ async def test_heartbeats_without_progress_are_an_idle_timeout(
 ) -> None:
     session = Conversation()
     await session.say(READY, Progress(what="x", tool=tool))
-    ending = await session.run_beside(session.answer_pings)
-    assert ending is not None and ending.cause == "idle_timeout"
+    assert present(await session.run_beside(session.answer_pings)).cause == "idle_timeout"
     assert trio.current_time() == (Timeouts().tool if tool else Timeouts().idle)
 
 
@@ -325,10 +321,42 @@ async def test_who_waits_for_a_person_is_not_called_silent(autojump_clock: trio.
             await trio.sleep(waits)
 
     await session.say(READY, Progress(what="x", tool=True))
-    ending = await session.run_beside(session.answer_pings, wait_for_a_person)
-    assert ending is not None
+    ending = present(await session.run_beside(session.answer_pings, wait_for_a_person))
     assert (ending.cause, ending.text[-18:]) == ("idle_timeout", "; last activity: x")
     assert trio.current_time() == pytest.approx(waits + Timeouts().tool)
+
+
+async def test_a_session_knows_its_age_and_its_silence(autojump_clock: trio.testing.MockClock) -> None:
+    """A wait for a person is no silence. The next kernel process continues age and step."""
+    session = Conversation(timeouts=Timeouts(quiet=60.0))
+    link = WorkerLink(session.handle)  # type: ignore[arg-type]
+    kernel = WorkerSession(
+        link=link, start=START, timeouts=session.timeouts, handlers=session, deadline=session.deadline,
+        resumed=HandedSession(age_seconds=100.0, step_seconds=50.0),
+    )  # fmt: skip
+    seen: list[tuple[float, float, float, bool]] = []
+
+    async def look(seconds: float) -> None:
+        await trio.sleep(seconds)
+        seen.append(msgspec.structs.astuple(kernel.elapsed()))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(session.answer_pings)
+        nursery.start_soon(kernel.run)
+        await look(1)
+        await session.say(READY, Entry(k=0, kind="reply", text="a"))
+        await look(59)
+        await look(1)
+        await session.say(Progress(what="x", tool=True))
+        await look(30)
+        with session.deadline.hold():
+            await look(100)
+        await look(5)
+        nursery.cancel_scope.cancel()
+    assert seen == [
+        (101, 51, 1, False), (160, 59, 59, False), (161, 60, 60, True), (191, 90, 30, False), (291, 190, 0, False),
+        (296, 195, 5, False),
+    ]  # fmt: skip
 
 
 async def test_the_total_deadline_stands_still_while_a_person_is_waited_for(
@@ -376,8 +404,7 @@ async def test_a_flood_of_log_lines_is_no_progress(autojump_clock: trio.testing.
             await trio.sleep(1)
             await session.say(Log(level="info", text="still here"))
 
-    ending = await session.run_beside(chatter)
-    assert ending is not None and ending.cause == "idle_timeout"
+    assert present(await session.run_beside(chatter)).cause == "idle_timeout"
     assert trio.current_time() == Timeouts().idle
 
 
@@ -404,8 +431,7 @@ async def test_a_result_after_the_verdict_is_ignored(autojump_clock: trio.testin
         await trio.sleep(EVERY_SECONDS + WITHIN_SECONDS + DUMP_SECONDS / 2)
         await session.say(Result(status="done", text="sorry"))
 
-    ending = await session.run_beside(wakes_up)
-    assert ending is not None and ending.cause == "unresponsive"
+    assert present(await session.run_beside(wakes_up)).cause == "unresponsive"
 
 
 async def test_a_worker_that_answers_late_but_in_time_goes_on(autojump_clock: trio.testing.MockClock) -> None:
@@ -419,8 +445,7 @@ async def test_a_worker_that_answers_late_but_in_time_goes_on(autojump_clock: tr
     async def take_time() -> None:
         await trio.sleep(WITHIN_SECONDS - 1)
 
-    ending = await session.run_beside(partial(session.answer_pings, before=take_time), ends)
-    assert ending is not None and ending.ended_as == "done"
+    assert present(await session.run_beside(partial(session.answer_pings, before=take_time), ends)).ended_as == "done"
     assert session.pings == 5  # after 5, 60, 60 ... s of silence, each answered 29 s later
 
 
@@ -436,8 +461,7 @@ async def test_who_is_kept_waiting_for_a_person_is_not_asked_whether_it_lives(
             await trio.sleep(3600)
         asked.append(session.pings)
 
-    ending = await session.run_beside(hold, session.answer_pings)
-    assert ending is not None and ending.cause == "idle_timeout"
+    assert present(await session.run_beside(hold, session.answer_pings)).cause == "idle_timeout"
     assert asked == [0] and session.pings > 0
 
 
@@ -453,8 +477,7 @@ async def test_a_commit_that_takes_long_is_nobodys_silence(autojump_clock: trio.
         await trio.sleep(5000.0 + EVERY_SECONDS - 1)
         await session.say(Result(status="done"))
 
-    ending = await session.run_beside(goes_on)
-    assert ending is not None and ending.ended_as == "done"
+    assert present(await session.run_beside(goes_on)).ended_as == "done"
     assert session.handle.signals == []
 
 

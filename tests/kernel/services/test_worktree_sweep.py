@@ -20,6 +20,7 @@ from kernel.store.transitions.worktrees import Worktree
 from protocol.api.runs import MergeOutcome, MergeRequest
 from tests.kernel.git.git_project import at, ground_in, launched
 from tests.kernel.services.landing_project import Interference, LandingProject, attempt_of, landing_ground
+from tests.shorthand import present
 
 
 @dataclass
@@ -34,9 +35,7 @@ class Swept:
     alice: Leased
 
     def tree(self) -> Worktree:
-        found = self.place.reader.now(worktrees.of, self.alice.run, self.alice.agent)
-        assert found is not None
-        return found
+        return present(self.place.reader.now(worktrees.of, self.alice.run, self.alice.agent))
 
     async def give_back(self) -> None:
         """A merge was refused, and its author is to mend what is in the way: the run goes on."""

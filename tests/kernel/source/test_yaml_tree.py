@@ -2,10 +2,10 @@
 
 import pytest
 
-from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import tree_of
 from kernel.source.yaml_tree import MAX_NODES, ListNode, MapNode, Node, ScalarNode
 from protocol.api.document import FileError
+from tests.kernel.refusals import faults
 
 
 def tree(text: str) -> Node:
@@ -13,9 +13,7 @@ def tree(text: str) -> Node:
 
 
 def errors(data: str | bytes) -> tuple[FileError, ...]:
-    with pytest.raises(BadDefinition) as caught:
-        read(data.encode() if isinstance(data, str) else data)
-    return caught.value.errors
+    return faults(read, data.encode() if isinstance(data, str) else data)
 
 
 def read(data: bytes) -> None:

@@ -1,24 +1,31 @@
 """A workspace whose members are at work and may vote: commits on SQLite directly, a transaction each, no threads."""
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import pytest
 
-from kernel.rule.draft import Author, Draft, RunSpec
+from kernel.rule.draft import Author, Draft
 from kernel.store import voting
-from kernel.store.database import Database
+from kernel.store.database import MEMORY, Database
+from kernel.store.memory_texts import WriterConnection
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
+from kernel.store.transitions.close import Closed, EndStatus, close
 from kernel.store.transitions.due import apply_due
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.recovery import recover
+from kernel.store.transitions.requeue import Requeue, requeue
 from kernel.store.transitions.voting import Cancelled, ProposalMade, VoteCast, cancel_proposal, create, vote
 from protocol.errors import Refused
 from protocol.message import USER, Event
 from protocol.names import InstructionId, inline_key, instruction_id
 from protocol.voting import BallotInfo, BallotType, Method, Option, ProposalTerms, Resolution, TieBreaker
-from tests.kernel.store.running_store import START_MS, member, token_hash
+from tests.kernel.store.migrated import open_migrated
+from tests.kernel.store.running_store import START_MS, started, token_hash
+from tests.shorthand import present
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -77,9 +84,13 @@ class BusyWorkspace:
         self.events: list[Event] = []
         self._salt = life * 1_000_000
 
+    @property
+    def conn(self) -> WriterConnection:
+        return self.database.writer()
+
     def commit(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """One job in one transaction; what it raises undoes it."""
-        conn = self.database.writer()
+        conn = self.conn
         conn.execute("BEGIN IMMEDIATE")
         transaction = Transaction(conn, self.now_ms)
         try:
@@ -92,23 +103,13 @@ class BusyWorkspace:
         return answer
 
     def begin(self) -> None:
-        payload = RunSpec(
-            name="review",
-            tag="main",
-            mode="run",
-            file="review.yaml",
-            definition=b"{}",
-            members=tuple(member(name, SPACE) for name in MEMBERS),
-        )
-        self.commit(append, Draft(kind="status", space=SPACE, sender="system", text="started", payload=payload))
+        self.commit(append, started(*MEMBERS, definition=b"{}"))
         self.take_all()
 
     def begin_beside(self, space: str) -> None:
         """Start another workflow, with a member of the same name: what is its own is nobody else's."""
         name, _, tag = space.partition(":")
-        members = (member("alice", space),)
-        payload = RunSpec(name=name, tag=tag, mode="run", file="x.yaml", definition=b"{}", members=members)
-        self.commit(append, Draft(kind="status", space=space, sender="system", text="started", payload=payload))
+        self.commit(append, started("alice", name=name, tag=tag, definition=b"{}"))
 
     def take_all(self) -> None:
         """Have every member at work that is not, with something new where nothing is left for it to do."""
@@ -117,13 +118,12 @@ class BusyWorkspace:
                 continue
             if self._first(name) is None:
                 self.commit(append, Draft(kind="said", space=SPACE, sender=USER, text="work", to=(name,)))
-            waiting = self._first(name)
-            assert waiting is not None
+            waiting = present(self._first(name))
             self._salt += 1
             self.commit(lease, instruction_id(waiting), token_hash(name, self._salt))
 
     def _first(self, name: str) -> int | None:
-        row = self.database.writer().execute(FIRST, (inline_key(name, SPACE),)).fetchone()
+        row = self.conn.execute(FIRST, (inline_key(name, SPACE),)).fetchone()
         return None if row is None else int(row[0])
 
     def restart(self) -> None:
@@ -132,7 +132,7 @@ class BusyWorkspace:
         self.take_all()
 
     def _live(self, name: str) -> Author | None:
-        row = self.database.writer().execute(LIVE, (inline_key(name, SPACE),)).fetchone()
+        row = self.conn.execute(LIVE, (inline_key(name, SPACE),)).fetchone()
         return None if row is None else Author(InstructionId(f"i{row[0]}"), int(row[1]))
 
     def at_work(self, name: str) -> bool:
@@ -145,6 +145,21 @@ class BusyWorkspace:
         live = self._live(name)
         assert live is not None, f"{name} is not at work"
         return live
+
+    def attempt(self, name: str) -> Author:
+        """The attempt of a member."""
+        return present(self.author(name))
+
+    def close(self, name: str, text: str = "", status: EndStatus = "done") -> Closed:
+        """The instruction of a member ends."""
+        author = self.attempt(name)
+        return self.commit(close, author.instruction, author.epoch, status=status, text=text)
+
+    def requeue(self, name: str, parking: Requeue) -> Author:
+        """The attempt of a member ends, and its instruction does not. Returns the attempt."""
+        author = self.attempt(name)
+        self.commit(requeue, author.instruction, author.epoch, parking)
+        return author
 
     def create(self, who: str, what: ProposalTerms, key: str | None = None) -> ProposalMade:
         return self.commit(create, SPACE, what, author=self.author(who), call_key=key)
@@ -161,15 +176,45 @@ class BusyWorkspace:
         self.commit(apply_due, STARVATION_MS)
 
     def ballot(self, name: str) -> BallotInfo:
-        found = voting.one(self.database.writer(), SPACE, name)
-        assert found is not None
-        return found
+        return present(voting.one(self.conn, SPACE, name))
 
     def told(self) -> list[tuple[str, str, str]]:
         """What the channel says of ballots: kind, sender, and the first line."""
-        rows = self.database.writer().execute(TOLD, (SPACE,))
+        rows = self.conn.execute(TOLD, (SPACE,))
         return [(str(kind), str(sender), str(text).partition("\n")[0]) for kind, sender, text in rows]
 
     def woken_by(self, kind: str) -> list[str]:
         """Who was given work by messages of this kind."""
-        return [str(name) for (name,) in self.database.writer().execute(WOKEN, (kind,))]
+        return [str(name) for (name,) in self.conn.execute(WOKEN, (kind,))]
+
+
+@contextmanager
+def busy_workspace() -> Generator[BusyWorkspace]:
+    """A workspace whose members are at work, on a store in memory."""
+    database = open_migrated(MEMORY)
+    workspace = BusyWorkspace(database)
+    workspace.begin()
+    yield workspace
+    database.close()
+
+
+class DrawnHistory:
+    """A history that its seed draws, in a workspace at work."""
+
+    def __init__(self, workspace: BusyWorkspace, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.workspace = workspace
+        self.conn = workspace.conn
+        self.calls = 0
+
+    def key(self) -> str:
+        """Another for each call: none is taken for one that was made before."""
+        self.calls += 1
+        return f"call {self.calls}"
+
+    def tried(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T | str:
+        """Return the answer of a commit, or the code of its refusal."""
+        try:
+            return self.workspace.commit(job, *args, **kwargs)
+        except Refused as refused:
+            return refused.code

@@ -10,13 +10,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Final
 
 from kernel.policy.grants import ScopeGrant, WantedGrant, authority, delegation
 from kernel.rule.draft import Author, Draft
 from kernel.store import grants as rows
 from kernel.store.attempts import narrow
-from kernel.store.database import MEMORY, Database
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import grants
 from kernel.store.transitions.append import append
@@ -25,12 +24,9 @@ from protocol.agent import Scope
 from protocol.errors import Refused
 from protocol.message import USER
 from protocol.names import InstructionId, inline_key
-from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace
-from tests.kernel.store.migrated import open_migrated
+from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace, DrawnHistory, busy_workspace
+from tests.shorthand import present
 from tests.soak import run_seeds, say
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 STEPS: Final = 30
 SCOPES: Final[tuple[Scope, ...]] = ("auth", "channel.write", "votes")
@@ -59,13 +55,11 @@ class Plain:
     revoked: bool = False
 
 
-class Trial:
+class Trial(DrawnHistory):
     """One run of a workspace, and what its members give each other."""
 
-    def __init__(self, database: Database, seed: int) -> None:
-        self.chance = random.Random(seed)
-        self.workspace = BusyWorkspace(database)
-        self.workspace.begin()
+    def __init__(self, workspace: BusyWorkspace, seed: int) -> None:
+        super().__init__(workspace, seed)
         self.read_files()
         self.plain: dict[str, Plain] = {}
         self.run = 0
@@ -75,13 +69,8 @@ class Trial:
 
     def read_files(self) -> None:
         for name in MEMBERS:
-            author = self.author(name)
+            author = self.workspace.attempt(name)
             self.workspace.commit(narrow, author.instruction, author.epoch, FILES[name])
-
-    def author(self, name: str) -> Author:
-        found = self.workspace.author(name)
-        assert found is not None
-        return found
 
     # -- the plain model ---------------------------------------------------------------------------------
 
@@ -117,13 +106,6 @@ class Trial:
             for warrant in warrants
         )
 
-    def tried(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T | str:
-        """What a commit is answered, or the code of its refusal."""
-        try:
-            return self.workspace.commit(job, *args, **kwargs)
-        except Refused as refused:
-            return refused.code
-
     # -- what is done ------------------------------------------------------------------------------------
 
     def give(self) -> None:
@@ -132,15 +114,14 @@ class Trial:
         scope = self.chance.choice(SCOPES)
         until = self.chance.choice((None, None, self.workspace.now_ms + self.chance.randrange(1_000, 60_000)))
         uses = self.chance.choice((None, None, 1, 2, 5))
-        author = None if giver == USER else self.author(giver)
+        author = None if giver == USER else self.workspace.attempt(giver)
         key = f"give {self.chance.random()}"  # without one a next attempt that says the same repeats it
         made = self.tried(grants.give, SPACE, WantedGrant(scope, until, uses), to, author=author, call_key=key)
         if isinstance(made, str):
             assert made == "forbidden"
             assert not self.may_give(giver, scope, until, uses), f"{giver} could give {scope}"
             return
-        row = rows.find(self.workspace.database.writer(), made.id)
-        assert row is not None
+        row = present(rows.find(self.conn, made.id))
         above = (_name(row.parent), _name(row.warrant))
         if giver != USER:
             assert self.may_give(giver, scope, until, uses), f"{giver} gave {scope} beyond its own"
@@ -155,11 +136,11 @@ class Trial:
 
     def use(self) -> None:
         name, scope = self.chance.choice(MEMBERS), self.chance.choice(SCOPES)
-        self.make(name, scope, self.author(name))
+        self.make(name, scope, self.workspace.attempt(name))
 
     def make(self, name: str, scope: Scope, author: Author) -> None:
         """One effect, or its refusal."""
-        conn = self.workspace.database.writer()
+        conn = self.conn
         before = {int(str(row[0])): row[1] for row in conn.execute(USED)}
         said = int(conn.execute(SAID, (SPACE,)).get)
 
@@ -186,7 +167,7 @@ class Trial:
         if not self.plain:
             return
         grant, who = self.chance.choice(list(self.plain)), self.chance.choice((USER, *MEMBERS))
-        author = None if who == USER else self.author(who)
+        author = None if who == USER else self.workspace.attempt(who)
         if isinstance(code := self.tried(grants.revoke, None if who == USER else SPACE, grant, author=author), str):
             assert code == "forbidden"
             assert who not in (USER, self.plain[grant].giver), f"{who} gave {grant}"
@@ -199,13 +180,13 @@ class Trial:
 
     def restart(self) -> None:
         """Every attempt ends, and others go on: what the old ones know is worth nothing."""
-        self.stale += [(name, self.author(name)) for name in MEMBERS]
+        self.stale += [(name, self.workspace.attempt(name)) for name in MEMBERS]
         self.workspace.restart()
         self.read_files()
 
     def begin_again(self) -> None:
         """The run is stopped, and another begins: what was given in the one counts in no other."""
-        self.stale += [(name, self.author(name)) for name in MEMBERS]
+        self.stale += [(name, self.workspace.attempt(name)) for name in MEMBERS]
         self.workspace.commit(stop_workflow, SPACE, "stopped", 0)
         self.workspace.begin()
         self.read_files()
@@ -228,25 +209,21 @@ def _name(number: int | None) -> str | None:
 
 def trial(seed: int) -> tuple[int, int]:
     """One run. Returns how many grants there were, and how many effects by them."""
-    database = open_migrated(MEMORY)
-    try:
-        one = Trial(database, seed)
+    with busy_workspace() as workspace:
+        one = Trial(workspace, seed)
         steps: tuple[Callable[[], None], ...] = (
             one.give, one.give, one.give, one.use, one.use, one.use, one.revoke, one.pass_time, one.steal,
         )  # fmt: skip
         for _ in range(STEPS):
             rare = one.chance.random()
             (one.restart if rare < 0.02 else one.begin_again if rare < 0.05 else one.chance.choice(steps))()
-        conn = database.writer()
+        conn = one.conn
         assert int(conn.execute(SAID, (SPACE,)).get) == len(one.done), "each effect has its use"
         for grant, row in one.plain.items():
-            kept = rows.find(conn, grant)
-            assert kept is not None
+            kept = present(rows.find(conn, grant))
             assert kept.used == sum(1 for by in one.done if grant in one.line(by))
             assert kept.used <= row.uses
         return len(one.plain), len(one.done)
-    finally:
-        database.close()
 
 
 def attacks(seed: int, count: int) -> int:

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kernel.policy.scheduling import STARVATION_MS
-from kernel.rule.draft import Author, Draft, MemberSpec, RunSpec
+from kernel.rule.draft import Author, Draft, MemberSpec
 from kernel.store import instructions
 from kernel.store.agents import AgentSpec, ps, put_agents, summary
 from kernel.store.database import MEMORY, Database
 from kernel.store.idempotency import RequestKey
 from kernel.store.messages import acknowledge
 from kernel.store.transaction import Transaction
+from kernel.store.transitions import steering
 from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.close import cancel, close
 from kernel.store.transitions.due import apply_due
@@ -29,21 +30,12 @@ from kernel.store.transitions.lease import lease
 from kernel.store.transitions.recovery import recover
 from kernel.store.transitions.requeue import Requeue, requeue
 from kernel.store.transitions.runs import stop_workflow
-from kernel.store.transitions.steering import (
-    pause_agent,
-    pause_workflow,
-    promote,
-    reset_agent,
-    resume_agent,
-    resume_workflow,
-    retry,
-)
 from protocol.errors import Refused
 from protocol.ipc import Entry
 from protocol.names import AgentKey, instruction_id
 from tests.kernel.store.migrated import open_migrated
 from tests.kernel.store.plain_model import ENDED, JITTER, LANED, LIVE, Agent, Model, Work
-from tests.kernel.store.running_store import START_MS
+from tests.kernel.store.running_store import START_MS, started
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -295,7 +287,7 @@ class StoreMachine(RuleBasedStateMachine):
         """A person has it tried again."""
         work = self.pick(number, "failed", "dead")
         if work is not None:
-            self.commit(retry, instruction_id(work.number))
+            self.commit(steering.retry, instruction_id(work.number))
             self.model.retry(work)
 
     @precondition(lambda self: self.now_and_then())
@@ -304,7 +296,7 @@ class StoreMachine(RuleBasedStateMachine):
         """A person has it done first."""
         work = self.pick(number, "queued", "yielded", "waiting")
         if work is not None:
-            self.commit(promote, instruction_id(work.number))
+            self.commit(steering.promote, instruction_id(work.number))
             work.lane, work.promoted = 0, True
 
     @precondition(lambda self: self.now_and_then())
@@ -313,13 +305,13 @@ class StoreMachine(RuleBasedStateMachine):
         """A person keeps an agent from work, or lets it go on."""
         known = self.model.agents[agent]
         if deed == "reset":
-            self.commit(reset_agent, AgentKey(agent))
+            self.commit(steering.reset_agent, AgentKey(agent))
             self.model.agents[agent] = Agent()
             for work in self.model.works.values():
                 if work.agent == agent and work.state in LANED:
                     work.not_before_ms = 0
         elif known.state != "error":
-            self.commit(pause_agent if deed == "pause" else resume_agent, AgentKey(agent))
+            self.commit(steering.pause_agent if deed == "pause" else steering.resume_agent, AgentKey(agent))
             known.state = "paused" if deed == "pause" else "active"
 
     @precondition(lambda self: self.now_and_then())
@@ -328,7 +320,7 @@ class StoreMachine(RuleBasedStateMachine):
         """A person keeps the whole team from work, or lets it go on."""
         if paused == self.model.paused:
             return
-        self.commit(pause_workflow if paused else resume_workflow, SPACE)
+        self.commit(steering.pause_workflow if paused else steering.resume_workflow, SPACE)
         self.model.pause(paused=paused)
 
     @precondition(lambda self: self.now_and_then(17))
@@ -447,12 +439,6 @@ def _request(key: str) -> RequestKey:
 
 def team() -> Draft:
     """The start of the workflow both agents are in, with limits that no run of the machine reaches."""
-    started = RunSpec(
-        name="review",
-        tag="main",
-        mode="start",
-        file=".workflows/review.yaml",
-        definition=b'{"name":"review","agents":{},"limits":{"hops":1000,"instructions":10000}}',
-        members=tuple(MemberSpec(name=one, key=AgentKey(one), origin="file", definition=None) for one in NAMES),
-    )
-    return Draft(kind="status", space=SPACE, sender="system", text="review:main started", payload=started)
+    definition = b'{"name":"review","agents":{},"limits":{"hops":1000,"instructions":10000}}'
+    members = (MemberSpec(name=one, key=AgentKey(one), origin="file") for one in NAMES)
+    return started(*members, mode="start", definition=definition)

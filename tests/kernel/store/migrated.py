@@ -6,9 +6,7 @@ What migrating itself does is for test_database and test_power, which open store
 from functools import cache
 from pathlib import Path
 
-import apsw
-
-from kernel.store.database import MEMORY, Database, open_database
+from kernel.store.database import MEMORY, C, Database, open_database
 
 
 def open_migrated(path: str) -> Database:
@@ -28,9 +26,9 @@ def _empty() -> Database:
 class _Copy(Database):
     """In memory, copied before anybody asks which version its schema has."""
 
-    def _connect(self, flags: int, pragmas: str) -> apsw.Connection:
+    def _connect(self, flags: int, pragmas: str, kind: type[C]) -> C:
         first = not hasattr(self, "_writer")
-        connection = super()._connect(flags, pragmas)
+        connection = super()._connect(flags, pragmas, kind)
         if first:
             with connection.backup("main", _empty().writer(), "main") as copy:
                 copy.step(-1)

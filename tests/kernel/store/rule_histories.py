@@ -361,8 +361,7 @@ class Trial:
             return
         who = self.chance.choice(free)
         text = "".join(self.chance.choices("ABC", k=self.chance.randint(0, 3)))
-        author = self.workspace.author(who)
-        assert author is not None
+        author = self.workspace.attempt(who)
         before = self._newest()
         self.workspace.commit(close, author.instruction, author.epoch, status="done", text=text)
         self._check(before, lambda first: Message("done", who, text, first[3]))
@@ -406,7 +405,7 @@ class Trial:
                 one.enabled = False
         for name, body in bodies.items():
             self.plain.define(name, body, SYSTEM)
-        found = stored.in_space(self.workspace.database.writer(), SPACE)
+        found = stored.in_space(self.workspace.conn, SPACE)
         assert [(one.name, one.author, one.enabled) for one in found] == [
             (one.name, one.author, one.enabled) for one in self.plain.rules
         ]
@@ -415,7 +414,7 @@ class Trial:
         """A member is gone, and what it defined does nothing any more."""
         if len(self.plain.members) > 2 and self.chance.random() < 0.2:
             self.plain.members.discard("alice")
-            self.workspace.database.writer().execute("DELETE FROM members WHERE name = 'alice'")
+            self.workspace.conn.execute("DELETE FROM members WHERE name = 'alice'")
 
     def restart(self) -> None:
         """Another kernel goes on, for a database in a file with what the file has."""
@@ -425,7 +424,7 @@ class Trial:
         if "alice" in self.plain.members:
             self.workspace.restart()
         # Work that broke off too often has failed by now, which may have set a rule off.
-        self.plain.tasks = int(self.workspace.database.writer().execute(TASKS).get)
+        self.plain.tasks = int(self.workspace.conn.execute(TASKS).get)
 
     def _is_repeated(self, who: str, made: int) -> bool:
         return made == 0 and who != USER
@@ -435,10 +434,10 @@ class Trial:
             self.workspace.take_all()
 
     def _newest(self) -> int:
-        return int(self.workspace.database.writer().execute(NEWEST).get)
+        return int(self.workspace.conn.execute(NEWEST).get)
 
     def _rows(self, after: int) -> list[Row]:
-        return list(self.workspace.database.writer().execute(SAID, (SPACE, after)))
+        return list(self.workspace.conn.execute(SAID, (SPACE, after)))
 
     def _check(self, before: int, first_of: Callable[[Row], Message]) -> None:
         rows = self._rows(before)
@@ -450,7 +449,7 @@ class Trial:
         # Work that ends is two messages; a thing that is done is two at most, and what answers one may be left out.
         assert len(rows) <= 2 * 3 * FUEL + 4, "it ends"
         assert max((row[3] for row in rows), default=0) <= min((row[3] for row in rows), default=0) + DEPTH + 1
-        assert int(self.workspace.database.writer().execute(OVER, (HOPS,)).get) == 0, "work beyond the hops begins"
+        assert int(self.workspace.conn.execute(OVER, (HOPS,)).get) == 0, "work beyond the hops begins"
 
 
 def _seen(row: Row) -> tuple[object, ...]:
@@ -478,20 +477,8 @@ def trial(seed: int) -> int:
         try:
             for _ in range(3):
                 one.define()
-            steps = (
-                one.define,
-                one.define,
-                one.say,
-                one.say,
-                one.say,
-                one.say,
-                one.hear,
-                one.invoke,
-                one.grant,
-                one.switch_off,
-                one.read_file,
-                one.restart,
-            )
+            seldom = (one.hear, one.invoke, one.grant, one.switch_off, one.read_file, one.restart)
+            steps = (*[one.define] * 2, *[one.say] * 4, *seldom)
             for _ in range(STEPS):
                 one.chance.choice((*steps, one.leave, *((one.finish,) if "alice" in one.plain.members else ())))()
             return one.made

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import count
+from typing import Any
 
 import apsw
 import trio
@@ -14,12 +15,17 @@ from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.database import Database, Reader
 from kernel.store.feed import Feed
 from kernel.store.transitions.append import Appended, append
+from kernel.store.transitions.close import Closed, close
+from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import Leased, lease
+from kernel.store.transitions.requeue import Requeue, requeue
 from kernel.store.writer import StoreLog, Writer
 from protocol.api.runs import RunOptions
+from protocol.ipc import Entry
 from protocol.message import Event
 from protocol.names import AgentKey, inline_key, workflow_space
 from tests.kernel.store.migrated import open_migrated
+from tests.shorthand import present
 
 PATIENCE_SECONDS = 60.0
 START_MS = 1_790_000_000_000
@@ -67,13 +73,26 @@ class Store:
             [AgentSpec(key=AgentKey(name), origin="file", definition=b'{"model":"mock/m"}') for name in names],
         )
 
+    async def agent(self, name: str, definition: bytes, **fields: Any) -> None:
+        """One agent, as its file has it, unless ``fields`` say otherwise."""
+        known: dict[str, Any] = {"origin": "file", **fields}
+        spec = AgentSpec(key=AgentKey(name), definition=definition, **known)
+        await self.writer.commit(put_agents, [spec])
+
     async def said(self, space: str, text: str, *, to: tuple[str, ...] = (), sender: str = "user") -> Appended:
         return await self.writer.commit(append, Draft(kind="said", space=space, sender=sender, text=text, to=to))
 
     async def take(self, instruction: str) -> Leased:
-        leased = await self.writer.commit(lease, instruction, token_hash(instruction, self.clock.now_ms))
-        assert leased is not None
-        return leased
+        return present(await self.writer.commit(lease, instruction, token_hash(instruction, self.clock.now_ms)))
+
+    async def journal(self, instruction: str, epoch: int, entry: Entry, **how: Any) -> str | None:
+        return await self.writer.commit(journal, instruction, epoch, entry, **how)
+
+    async def requeue(self, instruction: str, epoch: int, parking: Requeue) -> None:
+        await self.writer.commit(requeue, instruction, epoch, parking)
+
+    async def close(self, instruction: str, epoch: int, **how: Any) -> Closed:
+        return await self.writer.commit(close, instruction, epoch, **how)
 
     async def given(self, space: str, text: str, *, to: tuple[str, ...] = (), sender: str = "user") -> Leased:
         """Say it, and lease the first instruction that comes of it."""
@@ -83,20 +102,21 @@ class Store:
         self, *members: str | MemberSpec, kickoff: str | None = None, limits: bytes = b"{}", attended: bool = False
     ) -> str:
         """``review:main`` with these members, inline where only a name is given."""
-        space = workflow_space("review")
-        payload = RunSpec(
-            name="review",
-            tag="main",
-            mode="run",
-            file=".workflows/review.yaml",
-            definition=b'{"name":"review","agents":{},"limits":' + limits + b"}",
-            members=tuple(member(one, space) if isinstance(one, str) else one for one in members),
-            kickoff=kickoff,
-            options=RunOptions(attended=attended),
-        )
-        draft = Draft(kind="status", space=space, sender="system", text="review:main started", payload=payload)
+        definition = b'{"name":"review","agents":{},"limits":' + limits + b"}"
+        options = RunOptions(attended=attended)
+        draft = started(*members, kickoff=kickoff, definition=definition, options=options)
         await self.writer.commit(append, draft)
-        return space
+        return draft.space
+
+
+def started(*members: str | MemberSpec, name: str = "review", tag: str = "main", **fields: Any) -> Draft:
+    """The message by which a run begins with these members, inline where only a name is given."""
+    space = workflow_space(name, tag)
+    definition = f'{{"name":"{name}","agents":{{}}}}'.encode()
+    known: dict[str, Any] = {"mode": "run", "file": f".workflows/{name}.yaml", "definition": definition}
+    everybody = tuple(member(one, space) if isinstance(one, str) else one for one in members)
+    payload = RunSpec(name=name, tag=tag, members=everybody, **{**known, **fields})
+    return Draft(kind="status", space=space, sender="system", text="started", payload=payload)
 
 
 def member(name: str, space: str) -> MemberSpec:
@@ -108,7 +128,7 @@ def token_hash(instruction: str, salt: int = 0) -> bytes:
 
 
 @asynccontextmanager
-async def open_store(path: str, *, capacity: int = 1024) -> AsyncGenerator[Store]:
+async def open_store(path: str, make_writer: Callable[..., Writer] = Writer) -> AsyncGenerator[Store]:
     """A store on ``path`` that runs until the block ends."""
     database = open_migrated(path)
     feed = Feed()
@@ -120,7 +140,7 @@ async def open_store(path: str, *, capacity: int = 1024) -> AsyncGenerator[Store
             listener(events)
 
     clock = Clock()
-    writer = Writer(database=database, clock_ms=clock, publish=publish, capacity=capacity)
+    writer = make_writer(database=database, clock_ms=clock, publish=publish)
     reader = Reader(database=database)
     try:
         with trio.fail_after(PATIENCE_SECONDS):

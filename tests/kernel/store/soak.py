@@ -12,12 +12,19 @@ import sys
 import time
 from typing import Final
 
-from hypothesis import HealthCheck, seed, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tests.kernel.store.document_machine import DocumentMachine, FileDocumentMachine
 from tests.kernel.store.machine import FileMachine, StoreMachine
 
+STEADY: Final = settings(
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],  # scripts/soak store makes a failure as short as it can be; that may take minutes
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 COUNT: Final = 2000
 DOCUMENTS: Final = 10_000
 STEPS: Final = 100

@@ -5,16 +5,13 @@ each space, by what is still to be done in it and in the work that it was opened
 ``python -m tests.kernel.store.space_histories COUNT [FIRST]`` tries many; a seed says all that happens.
 """
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Final
 
 from kernel.policy.spaces import MOST_IN_RUN, MOST_OPEN, MembershipChange
 from kernel.rule.draft import Author, Draft
 from kernel.store import spaces as rows
-from kernel.store.database import MEMORY, Database
-from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import lease
@@ -23,17 +20,13 @@ from kernel.store.transitions.runs import stop_workflow
 from kernel.store.transitions.spaces import SpaceRequest, change_members, open_space
 from kernel.store.transitions.tasks import plan
 from kernel.store.transitions.voting import create
-from protocol.errors import Refused
 from protocol.message import USER
 from protocol.names import SpaceId, base_space, instruction_id, is_below, place_of, split_below
 from protocol.tasks import TaskSpec
-from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace, asked
-from tests.kernel.store.migrated import open_migrated
+from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace, DrawnHistory, asked, busy_workspace
 from tests.kernel.store.running_store import token_hash
+from tests.shorthand import present
 from tests.soak import run_seeds, say
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 STEPS: Final = 60
 NAMES: Final = ("design", "budget", "plan")
@@ -66,18 +59,14 @@ class Plain:
     opener_ended: bool = False
 
 
-class Trial:
+class Trial(DrawnHistory):
     """One run, and the spaces that its members open."""
 
-    def __init__(self, database: Database, seed: int) -> None:
-        self.chance = random.Random(seed)
-        self.workspace = BusyWorkspace(database)
-        self.workspace.begin()
-        self.conn = database.writer()
+    def __init__(self, workspace: BusyWorkspace, seed: int) -> None:
+        super().__init__(workspace, seed)
         self.plain: dict[SpaceId, Plain] = {}
         self.woken = 0
         """So often an opener was told that all is over."""
-        self.calls = 1_000
         self.stale: list[tuple[str, Author, str]] = []
 
     def live(self, name: str) -> tuple[Author, str] | None:
@@ -95,20 +84,10 @@ class Trial:
                 row = self.conn.execute(READY, (name,)).fetchone()
             assert row is not None
             self.calls += 1
-            self.workspace.commit(lease, instruction_id(int(str(row[0]))), token_hash(name, self.calls))
+            self.workspace.commit(lease, instruction_id(int(str(row[0]))), token_hash(name, 1_000 + self.calls))
             found = self.live(name)
         assert found is not None
         return name, *found
-
-    def tried(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T | str:
-        try:
-            return self.workspace.commit(job, *args, **kwargs)
-        except Refused as refused:
-            return refused.code
-
-    def key(self) -> str:
-        self.calls += 1
-        return f"call {self.calls}"
 
     def named(self, name: str) -> tuple[SpaceId, Plain] | None:
         return next(((key, one) for key, one in self.plain.items() if one.open and split_below(key)[1] == name), None)
@@ -127,8 +106,7 @@ class Trial:
         assert may is not isinstance(made, str), made
         if isinstance(made, str):
             return
-        row = rows.find_open(self.conn, SPACE, name)
-        assert row is not None
+        row = present(rows.find_open(self.conn, SPACE, name))
         assert (made.space, {*made.members}) == (place_of(row.space), {who, *wanted})
         self.plain[row.space] = Plain(who, int(author.instruction[1:]), {who, *wanted}, {who, *wanted})
 
@@ -254,9 +232,8 @@ class Trial:
 
 def trial(seed: int) -> tuple[int, int]:
     """One run. Returns how many spaces there were, and how often an opener was told that one is over."""
-    database = open_migrated(MEMORY)
-    try:
-        one = Trial(database, seed)
+    with busy_workspace() as workspace:
+        one = Trial(workspace, seed)
         steps: tuple[Callable[[], None], ...] = (
             one.open_one, one.open_one, one.change, one.change, one.say, one.say, one.say, one.person_says,
             one.leave_open, one.end, one.end, one.end, one.steal,
@@ -266,8 +243,6 @@ def trial(seed: int) -> tuple[int, int]:
             one.check()
         one.stop()
         return len(one.plain), one.woken
-    finally:
-        database.close()
 
 
 def main() -> None:

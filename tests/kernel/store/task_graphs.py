@@ -4,7 +4,6 @@ The plain one knows no claims: to it a task is free, waits, or is over. Who hold
 live. ``python -m tests.kernel.store.task_graphs COUNT [FIRST]`` tries many; a seed says all that happens.
 """
 
-import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,17 +11,15 @@ from typing import Final
 
 from kernel.policy.needs import needs as needs_of
 from kernel.store import task_views
-from kernel.store.database import MEMORY, Database
 from kernel.store.needs import snapshot
 from kernel.store.rows import RowPage
 from kernel.store.transitions import tasks
 from kernel.store.transitions.close import close
-from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.requeue import Requeue
 from protocol.errors import Refused
 from protocol.message import USER
 from protocol.tasks import ON_FAILURE, OnFailure, TaskInfo, TaskSpec
-from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace
-from tests.kernel.store.migrated import open_migrated
+from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace, DrawnHistory, busy_workspace
 from tests.soak import run_seeds, say
 
 STEPS: Final = 24
@@ -42,15 +39,12 @@ class Plain:
     state: str = "waits"
 
 
-class Trial:
+class Trial(DrawnHistory):
     """One graph and what is done with it."""
 
-    def __init__(self, database: Database, seed: int) -> None:
-        self.chance = random.Random(seed)
-        self.workspace = BusyWorkspace(database)
-        self.workspace.begin()
+    def __init__(self, workspace: BusyWorkspace, seed: int) -> None:
+        super().__init__(workspace, seed)
         self.plain: dict[str, Plain] = {}
-        self.calls = 0
 
     # -- the plain scheduler -----------------------------------------------------------------------------
 
@@ -86,11 +80,6 @@ class Trial:
             whom = self.chance.choice((None, None, *MEMBERS))
             made.append(TaskSpec(key=key, title=f"do {key}", needs=needs, on_failure=own, for_=whom))
         return made
-
-    def key(self) -> str:
-        """Another for each call: none is taken for one that was made before."""
-        self.calls += 1
-        return f"k{self.calls}"
 
     def note(self, specs: list[TaskSpec], ids: dict[str, str], before: tuple[str, ...] = ()) -> None:
         for spec in specs:
@@ -183,19 +172,15 @@ class Trial:
     def crash(self) -> None:
         """An attempt breaks off, and its instruction is tried again."""
         who = self.chance.choice(MEMBERS)
-        author = self.workspace.author(who)
-        assert author is not None
         back = Requeue(status="queued", outcome="crash", cause="crash", charge="crash")
-        self.workspace.commit(requeue, author.instruction, author.epoch, back)
+        self.workspace.requeue(who, back)
         self.check_holders()
         self.workspace.take_all()
 
     def finish_work(self) -> None:
         """An instruction ends, and its agent begins with the next."""
         who = self.chance.choice(MEMBERS)
-        author = self.workspace.author(who)
-        assert author is not None
-        self.workspace.commit(close, author.instruction, author.epoch, status="done", text="I am done.")
+        self.workspace.close(who, "I am done.")
         self.check_holders()
         self.workspace.take_all()
 
@@ -205,7 +190,7 @@ class Trial:
     # -- what has to hold --------------------------------------------------------------------------------
 
     def all(self) -> list[TaskInfo]:
-        return list(task_views.listed(self.workspace.database.writer(), SPACE, RowPage()).tasks)
+        return list(task_views.listed(self.conn, SPACE, RowPage()).tasks)
 
     def pick(self) -> TaskInfo | None:
         found = self.all()
@@ -221,7 +206,7 @@ class Trial:
 
     def check_holders(self) -> None:
         """A dead agent holds nothing."""
-        assert int(self.workspace.database.writer().execute(HOLDERS).get) == 0
+        assert int(self.conn.execute(HOLDERS).get) == 0
 
     def check(self) -> None:
         """It stands as the plain scheduler says: what is ready is ready, and nothing else."""
@@ -232,9 +217,7 @@ class Trial:
         assert {name: names.get(one.state, one.state) for name, one in shown.items()} == {
             name: one.state for name, one in self.plain.items()
         }
-        ends = Counter(
-            str(text).partition("]")[0] for (text,) in self.workspace.database.writer().execute(ENDS, (SPACE,))
-        )
+        ends = Counter(str(text).partition("]")[0] for (text,) in self.conn.execute(ENDS, (SPACE,)))
         assert all(count == 1 for count in ends.values()), "done at most once"
 
     def drain(self) -> None:
@@ -252,9 +235,7 @@ class Trial:
                     self.workspace.commit(tasks.finish, SPACE, one.id, author=self.workspace.author(one.holder))
                     self.plain[one.id].state = "done"
             for who in MEMBERS:
-                author = self.workspace.author(who)
-                assert author is not None
-                self.workspace.commit(close, author.instruction, author.epoch, status="done", text="")
+                self.workspace.close(who)
             self.settle()
         self.workspace.now_ms += 120_000
         for who in MEMBERS:  # nobody is at work any more
@@ -262,7 +243,7 @@ class Trial:
             if author is not None:
                 self.workspace.commit(close, author.instruction, author.epoch, status="done", text="")
         self.check()
-        told = {need.id for need in needs_of(snapshot(self.workspace.database.writer(), self.workspace.now_ms))}
+        told = {need.id for need in needs_of(snapshot(self.conn, self.workspace.now_ms))}
         for one in self.all():
             settled = one.state in ("done", "failed", "cancelled")
             behind = one.state == "open" and all(
@@ -273,9 +254,8 @@ class Trial:
 
 def trial(seed: int) -> int:
     """One graph from its plan to its end. Returns how many tasks it had."""
-    database = open_migrated(MEMORY)
-    try:
-        one = Trial(database, seed)
+    with busy_workspace() as workspace:
+        one = Trial(workspace, seed)
         one.plan()
         one.check()
         steps = (
@@ -287,8 +267,6 @@ def trial(seed: int) -> int:
             one.check()
         one.drain()
         return len(one.plain)
-    finally:
-        database.close()
 
 
 def main() -> None:

@@ -16,17 +16,18 @@ from kernel.store.transitions import retention
 from kernel.store.transitions.approvals import Requested, approve, ask, deny, drop_rule, find_decision, release_call
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.clock_correction import HostClock
-from kernel.store.transitions.close import cancel, close
+from kernel.store.transitions.close import cancel
 from kernel.store.transitions.due import apply_due, next_due_ms
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.recovery import recover
-from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.requeue import Requeue
 from kernel.store.transitions.retention import sweep_blobs, sweep_instructions
 from kernel.store.transitions.steering import pause_workflow, resume_workflow, retry
 from kernel.store.workflows import running_runs
 from protocol.errors import Refused
 from protocol.names import InstructionId
 from tests.kernel.store.running_store import START_MS, Store, open_store
+from tests.shorthand import present, refusal
 
 YIELDED = Requeue(status="yielded", outcome="yielded")
 HOUR_MS = 3_600_000
@@ -55,7 +56,7 @@ async def parked(store: Store, call: GatedCall = PUSH) -> None:
     """Alice asked, and made room."""
     await at_work(store)
     assert (await ask_for(store, call)).state == "open"
-    await store.writer.commit(requeue, "i1", 1, YIELDED)
+    await store.requeue("i1", 1, YIELDED)
 
 
 def stands(store: Store) -> Readiness:
@@ -134,8 +135,7 @@ async def test_of_calls_that_waited_when_the_kernel_died_the_one_that_waits_agai
 
 async def test_a_call_that_was_granted_when_its_attempt_was_dead_is_shown_as_not_heard_of(store: Store) -> None:
     def asked() -> list[tuple[str, str, str, bool]]:
-        info = store.reader.now(instruction_views.info, "i1", store.clock.now_ms)
-        assert info is not None
+        info = present(store.reader.now(instruction_views.info, "i1", store.clock.now_ms))
         return [(one.id, one.tool, one.state, one.heard) for one in info.approvals]
 
     await at_work(store)
@@ -168,7 +168,7 @@ async def test_a_decision_that_nobody_heard_is_told_to_the_next_attempt(
 
 async def crashed(store: Store, epoch: int) -> None:
     """The worker of that attempt is gone, and another one has the work."""
-    await store.writer.commit(requeue, "i1", epoch, Requeue(status="queued", outcome="crash"))
+    await store.requeue("i1", epoch, Requeue(status="queued", outcome="crash"))
     store.clock.now_ms += 60_000
 
 
@@ -178,7 +178,7 @@ async def test_what_an_attempt_may_have_begun_that_asked_nobody_is_not_as_good_a
     await crashed(store, 1)
     await take(store)
     assert (await ask_for(store, epoch=2)).state == "open"
-    await store.writer.commit(requeue, "i1", 2, YIELDED)
+    await store.requeue("i1", 2, YIELDED)
     await store.writer.commit(approve, "a1")
     await take(store)
     assert await ask_for(store, epoch=3) == Requested(1, "granted", "")
@@ -246,7 +246,7 @@ async def test_a_decision_that_comes_first_leaves_nothing_to_wait_for(store: Sto
     await at_work(store)
     await ask_for(store)
     await store.writer.commit(approve, "a1")
-    await store.writer.commit(requeue, "i1", 1, YIELDED)
+    await store.requeue("i1", 1, YIELDED)
     assert stands(store).kind == "runnable"
 
 
@@ -315,7 +315,7 @@ async def test_a_kernel_that_died_meanwhile_loses_no_request_and_doubles_none(tm
 async def test_a_call_that_is_kept_waiting_again_is_told_again(store: Store) -> None:
     await at_work(store)
     await ask_for(store, HELD)
-    await store.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="crash", not_before_ms=1))
+    await store.requeue("i1", 1, Requeue(status="queued", outcome="crash", not_before_ms=1))
     await take(store)
     assert len(told(store, "approval.requested")) == 1
     await ask_for(store, GatedCall(key="toolu_7", tool="Bash", input=PUSH.input, held=True), epoch=2)
@@ -330,17 +330,14 @@ async def test_a_clock_that_was_set_between_two_kernels_moves_the_deadline(store
     await store.writer.commit(recover, machine=HostClock("boot", 0))
     store.clock.now_ms += 50_000_000
     await store.writer.commit(recover, machine=HostClock("boot", 50_000_000))
-    due_ms = store.reader.now(next_due_ms, 10**9)
-    assert due_ms is not None
-    assert due_ms - store.clock.now_ms == HOUR_MS - 60_000
+    assert present(store.reader.now(next_due_ms, 10**9)) - store.clock.now_ms == HOUR_MS - 60_000
 
 
 async def test_work_that_ends_otherwise_takes_its_requests_along(store: Store) -> None:
     await parked(store)
     await store.writer.commit(cancel, "i1")
     assert store.reader.now(approvals.pending).approvals == ()
-    info = store.reader.now(approvals.info, "a1")
-    assert info is not None
+    info = present(store.reader.now(approvals.info, "a1"))
     assert (info.state, info.decided_by, info.decision_reason) == ("expired", "system", "i1 ended cancelled")
     with pytest.raises(Refused, match="a1 has expired: i1 ended cancelled"):
         await store.writer.commit(approve, "a1")
@@ -395,13 +392,11 @@ async def test_an_instruction_says_which_request_it_waits_for(store: Store, call
     await at_work(store)
     await ask_for(store, call)
     if not call.held:
-        await store.writer.commit(requeue, "i1", 1, YIELDED)
-    info = store.reader.now(instruction_views.info, "i1", store.clock.now_ms)
-    assert info is not None
+        await store.requeue("i1", 1, YIELDED)
+    info = present(store.reader.now(instruction_views.info, "i1", store.clock.now_ms))
     assert (info.waits_for, info.approval, info.approval_expires) == ("approval", "a1", "2026-09-21T15:13:20.001Z")
     await store.writer.commit(approve, "a1")
-    info = store.reader.now(instruction_views.info, "i1", store.clock.now_ms)
-    assert info is not None
+    info = present(store.reader.now(instruction_views.info, "i1", store.clock.now_ms))
     assert (info.approval, info.approval_expires) == (None, None)
 
 
@@ -410,16 +405,16 @@ async def test_what_is_tried_again_asks_again(store: Store) -> None:
     await at_work(store)
     await ask_for(store)
     await store.writer.commit(deny, "a1")
-    await store.writer.commit(close, "i1", 1, status="failed", cause="invalid")
+    await store.close("i1", 1, status="failed", cause="invalid")
     await store.writer.commit(retry, "i1")
     await take(store)
     assert (await ask_for(store, epoch=2)).id == "a2"
     await store.writer.commit(approve, "a2")
-    await store.writer.commit(close, "i1", 2, status="failed", cause="invalid")
+    await store.close("i1", 2, status="failed", cause="invalid")
     await store.writer.commit(retry, "i1")
     await take(store)
     assert (await ask_for(store, epoch=3)).id == "a2"
-    await store.writer.commit(close, "i1", 3, status="failed", cause="invalid")
+    await store.close("i1", 3, status="failed", cause="invalid")
     await store.writer.commit(retry, "i1", fresh=True)
     await take(store)
     assert (await ask_for(store, epoch=4)).id == "a3"
@@ -429,7 +424,7 @@ async def test_a_paused_workflow_keeps_what_was_approved_back(store: Store) -> N
     await store.workflow("alice", kickoff="@alice go")
     await take(store)
     await ask_for(store)
-    await store.writer.commit(requeue, "i1", 1, YIELDED)
+    await store.requeue("i1", 1, YIELDED)
     await store.writer.commit(pause_workflow, "review:main")
     await store.writer.commit(approve, "a1")
     assert stands(store) == Readiness("person", "paused")
@@ -446,7 +441,7 @@ async def test_a_run_is_over_when_only_approvals_are_left(store: Store, call: Ga
     await take(store)
     await ask_for(store, call)
     if not call.held:
-        await store.writer.commit(requeue, "i1", 1, YIELDED)
+        await store.requeue("i1", 1, YIELDED)
     (progress,) = store.reader.now(running_runs, store.clock.now_ms)
     over = run_completion(progress, store.clock.now_ms)
     if attended:
@@ -460,9 +455,7 @@ async def test_a_run_is_over_when_only_approvals_are_left(store: Store, call: Ga
 async def test_an_attempt_that_is_over_asks_nothing(store: Store) -> None:
     await parked(store)
     for asked in (ask_for(store), store.writer.commit(find_decision, Author(InstructionId("i1"), 1), 1)):
-        with pytest.raises(Refused) as refused:
-            await asked
-        assert refused.value.code == "stale_attempt"
+        assert await refusal(asked) == "stale_attempt"
 
 
 async def test_no_byte_of_an_input_is_left_once_it_is_cleared_or_swept(store: Store) -> None:
@@ -470,7 +463,7 @@ async def test_no_byte_of_an_input_is_left_once_it_is_cleared_or_swept(store: St
     secret = b'{"command":"' + b"s3cret " * 10_000 + b'"}'
     await ask_for(store, GatedCall(key="0.0:c", tool="bash", input=secret))
     assert store.reader.now(approvals.pending).approvals[0].cut
-    await store.writer.commit(close, "i1", 1, status="done")
+    await store.close("i1", 1, status="done")
     digests = (sha256(secret).digest(),)
     late_ms = store.clock.now_ms + 10
     assert store.reader.now(retention.instructions, late_ms) == (1,)
@@ -483,7 +476,7 @@ async def test_no_byte_of_an_input_is_left_once_it_is_cleared_or_swept(store: St
     await store.said("dm:alice", "go")
     await take(store, "i2")
     await ask_for(store, GatedCall(key="0.0:c", tool="bash", input=secret), instruction="i2")
-    await store.writer.commit(close, "i2", 1, status="done")
+    await store.close("i2", 1, status="done")
     await store.writer.commit(clear, "dm:alice")
     rows = store.database.writer().execute("SELECT (SELECT count(*) FROM approvals), (SELECT count(*) FROM blobs)")
     assert rows.fetchall() == [(0, 0)]

@@ -6,7 +6,6 @@ import apsw
 import pytest
 import trio
 
-from kernel.store.transitions.close import close
 from tests.kernel.store.running_store import Store, open_store
 
 BEFORE = 50
@@ -21,7 +20,7 @@ SAID = "SELECT text FROM messages WHERE sender = 'user' ORDER BY seq"
 async def one_job(store: Store, number: int) -> None:
     leased = await store.given("dm:alice", f"m{number}")
     instruction = leased.instruction
-    await store.writer.commit(close, instruction, leased.epoch, status="done", text="ok")
+    await store.close(instruction, leased.epoch, status="done", text="ok")
 
 
 def copy(source: str, target: str) -> None:

@@ -13,8 +13,9 @@ from kernel.store.database import open_database
 from kernel.store.schema import BASE, CONVERTED, CannotOpen, migrations
 from kernel.store.snapshot import ID_GAP, SnapshotRefused, TreePlaces, check_snapshot, fit_snapshot, take_snapshot
 
-SCHEMA_30, SCHEMA_32, TABLES_32 = (
-    Path(__file__).with_name(f"{name}.sql").read_text("utf-8") for name in ("schema_30", "schema_32", "tables_32")
+SCHEMA_30, SCHEMA_32, SCHEMA_33, TABLES_32 = (
+    Path(__file__).with_name(f"{name}.sql").read_text("utf-8")
+    for name in ("schema_30", "schema_32", "schema_33", "tables_32")
 )
 TRUST = """
 ALTER TABLE instructions ADD COLUMN trust INTEGER NOT NULL DEFAULT 0;
@@ -23,7 +24,7 @@ CREATE INDEX instructions_doubted ON instructions (space, trust) WHERE trust > 1
 CREATE INDEX instructions_doubtful ON instructions (agent, trust) WHERE trust > 1;
 PRAGMA user_version = 31;
 """
-SCRIPTS = {30: SCHEMA_30, 31: SCHEMA_30 + TRUST, 32: SCHEMA_32}
+SCRIPTS = {30: SCHEMA_30, 31: SCHEMA_30 + TRUST, 32: SCHEMA_32, 33: SCHEMA_33}
 SHAPE = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name"
 VERSION = "PRAGMA user_version"
 
@@ -53,6 +54,7 @@ def everything(path: str) -> Rows:
         found[table] = [dict(zip(names, row, strict=True)) for row in cursor]
     connection.close()
     found["sqlite_sequence"] += found.pop("sequences", [])
+    assert found.pop("creations", []) == [] == [row for row in found["workflows"] if row.pop("open", 0)]
     found["sqlite_sequence"].sort(key=lambda row: str(row["name"]))
     return found
 

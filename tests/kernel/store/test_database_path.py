@@ -14,6 +14,7 @@ from kernel.store.database import MEMORY, Database, open_database
 from kernel.store.schema import StorageFailed
 from kernel.store.transaction import Transaction
 from kernel.store.writer import Writer
+from tests.shorthand import present
 
 INSERT = "INSERT INTO boots (pid, version, at_ms, requeued) VALUES (7, '', 0, 0)"
 COUNT = "SELECT count(*) FROM boots"
@@ -115,8 +116,7 @@ def test_what_was_saved_is_told_of_until_it_is_in_use_or_gone(tmp_path: Path) ->
     assert database.saved_notice() is None
     database.writer().execute(INSERT)
     remove(path)
-    copy = database.save()
-    assert copy is not None
+    copy = present(database.save())
     database.keep_log()
     database.close()
     (path.parent / f"{path.name}.saved-notes").write_text("somebody's")

@@ -11,10 +11,10 @@ from kernel.store.messages import add_feedback
 from kernel.store.rows import RowPage
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
-from kernel.store.transitions.close import close
 from protocol.errors import Refused
-from protocol.message import TEXT_LIMIT_BYTES
+from protocol.message import RESOURCE_LIMIT_BYTES
 from tests.kernel.store.running_store import Store, steps_of
+from tests.shorthand import present
 
 MANY = 10_000
 
@@ -71,7 +71,7 @@ async def test_ten_thousand_messages_in_one_millisecond_keep_their_order(store: 
         (first,) = store.reader.now(instructions.ready, store.clock.now_ms, 10)
         assert first.id == f"i{number}"
         await store.take(first.id)
-        await store.writer.commit(close, first.id, 1, status="done", text="ok")
+        await store.close(first.id, 1, status="done", text="ok")
 
 
 def work_of(conn: apsw.Connection) -> int:
@@ -90,8 +90,8 @@ async def test_an_inbox_costs_what_is_in_it_and_a_message_has_a_largest_size(sto
     await store.writer.commit(lambda tx: rows(tx.conn, handled))
     assert 0 < work_of(store.database.reader()) <= little + 10
     with pytest.raises(Refused) as caught:
-        await store.said("dm:alice", "x" * (TEXT_LIMIT_BYTES + 1))
-    assert (caught.value.code, "resource_create" in str(caught.value.hint)) == ("too_large", True)
+        await store.said("dm:alice", "x" * (RESOURCE_LIMIT_BYTES + 1))
+    assert (caught.value.code, "split the text" in str(caught.value.hint)) == ("too_large", True)
 
 
 @pytest.mark.promise("TF10")
@@ -101,10 +101,9 @@ async def test_what_arrives_while_an_agent_works_is_work_of_its_own(store: Store
     during = await store.said(space, "@alice also this")
     again = await store.said(space, "@alice and this")
     assert (during.instruction_ids, again.instruction_ids) == (("i2",), ("i2",))
-    await store.writer.commit(close, "i1", leased.epoch, status="done", text="went")
+    await store.close("i1", leased.epoch, status="done", text="went")
     for appended in (during, again):
-        report = store.reader.now(messages.report, appended.seq)
-        assert report is not None
+        report = present(store.reader.now(messages.report, appended.seq))
         assert [(one.state, one.instruction_id) for one in report.receipts] == [("queued", "i2")]
     assert inbox(store, "alice@review:main", space) == ["@alice also this", "@alice and this"]
     assert [one.id for one in store.reader.now(instructions.ready, store.clock.now_ms, 10)] == ["i2"]

@@ -1,6 +1,5 @@
 """Second conditions of documents: what was written, suggested or decided by another one, elsewhere, or meanwhile."""
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -10,7 +9,6 @@ import pytest
 from kernel.policy.documents import DocumentChange, Mirrored, mirror_step
 from kernel.rule.draft import Draft
 from kernel.store import documents, mirrors
-from kernel.store.database import MEMORY
 from kernel.store.decisions import DOCUMENT
 from kernel.store.mirrors import DocumentFolder
 from kernel.store.rows import RowPage
@@ -22,7 +20,7 @@ from protocol.errors import Refused
 from protocol.message import SYSTEM, USER
 from protocol.voting import Binds
 from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace, asked, refused
-from tests.kernel.store.migrated import open_migrated
+from tests.shorthand import present
 
 pytestmark = pytest.mark.promise("P37")
 
@@ -32,14 +30,10 @@ SAID: Final = "SELECT text FROM messages WHERE kind = 'document' AND sender = ? 
 
 
 @pytest.fixture
-def work() -> Iterator[BusyWorkspace]:
+def work(workspace: BusyWorkspace) -> BusyWorkspace:
     """alice, bob and carol at work, with a document."""
-    database = open_migrated(MEMORY)
-    workspace = BusyWorkspace(database)
-    workspace.begin()
     write(workspace, USER, "one")
-    yield workspace
-    database.close()
+    return workspace
 
 
 def write(work: BusyWorkspace, who: str, text: str, since: int | None = None, file: str = FILE) -> Any:
@@ -51,16 +45,16 @@ def suggest(work: BusyWorkspace, who: str, text: str, since: int | None = None, 
 
 
 def state(work: BusyWorkspace, name: str) -> SuggestionInfo:
-    return DOCUMENT.find(work.database.writer(), SPACE, name)
+    return DOCUMENT.find(work.conn, SPACE, name)
 
 
 def text(work: BusyWorkspace, file: str = FILE) -> str | None:
-    found = documents.find(work.database.writer(), SPACE, file)
+    found = documents.find(work.conn, SPACE, file)
     return None if found is None else found.text
 
 
 def told(work: BusyWorkspace, who: str = SYSTEM) -> list[str]:
-    return [str(one) for (one,) in work.database.writer().execute(SAID, (who,))]
+    return [str(one) for (one,) in work.conn.execute(SAID, (who,))]
 
 
 def put_to_the_vote(work: BusyWorkspace, name: str) -> None:
@@ -121,9 +115,22 @@ def test_what_is_decided_is_decided_once(work: BusyWorkspace) -> None:
     assert (state(work, name).state, state(work, name).decided_by) == ("rejected", "bob")
 
 
+def test_a_suggestion_that_lacks_most_lines_has_to_say_so(work: BusyWorkspace) -> None:
+    """A model that suggests "add a section" as the whole text would delete everything else."""
+    whole = "".join(f"line {number}\n" for number in range(10))
+    write(work, USER, whole)
+    with pytest.raises(Refused, match="deletes 10 of 10 lines") as caught:
+        suggest(work, "alice", "please add a section")
+    assert (caught.value.code, "deletes_most" in str(caught.value.hint)) == ("bad_request", True)
+    for fine in (whole.replace("line 3\n", ""), "x\n" * 10, whole[: len(whole) // 2]):
+        assert suggest(work, "alice", fine)
+    author = work.author("alice")
+    assert work.commit(commits.suggest, SPACE, FILE, "short", deletes_most=True, author=author).state == "open"
+
+
 def test_a_suggestion_is_its_spaces_own(work: BusyWorkspace) -> None:
     name = suggest(work, "alice", "two")
-    conn = work.database.writer()
+    conn = work.conn
     assert refused(lambda: DOCUMENT.find(conn, BELOW, name)) == "not_found"
     work.commit(DOCUMENT.propose, BELOW, BELOW, FILE, "x", author="bob", detail={"since": 0})
     assert (DOCUMENT.count(conn, SPACE), DOCUMENT.count(conn, BELOW)) == (1, 1)
@@ -135,7 +142,7 @@ def test_a_suggestion_is_its_spaces_own(work: BusyWorkspace) -> None:
 
 def test_the_id_of_a_deleted_suggestion_is_not_used_again(work: BusyWorkspace) -> None:
     assert suggest(work, "alice", "two") == "s1"
-    work.database.writer().execute("DELETE FROM decisions")
+    work.conn.execute("DELETE FROM decisions")
     assert suggest(work, "alice", "two") == "s2"
 
 
@@ -143,8 +150,7 @@ def test_a_suggestion_that_is_in_the_document_already_makes_no_version(work: Bus
     name = suggest(work, "alice", "two")
     write(work, "bob", "two")
     made = work.commit(commits.decide, SPACE, name, accepts=True, author=work.author("carol"))
-    found = documents.find(work.database.writer(), SPACE, FILE)
-    assert found is not None
+    found = present(documents.find(work.conn, SPACE, FILE))
     assert (made.state, made.accepted_version, found.version) == ("accepted", 2, 2)
 
 
@@ -175,7 +181,7 @@ def test_too_many_suggestions_and_documents_are_refused(work: BusyWorkspace) -> 
         suggest(work, "alice", "two")
     work.commit(commits.decide, SPACE, "s1", accepts=False)
     assert suggest(work, "alice", "two")
-    conn = work.database.writer()
+    conn = work.conn
     conn.execute(
         "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) INSERT INTO documents "
         "(space, file, version, content, deleted) SELECT ?, 'f' || i, 1, 'x', 0 FROM n",
@@ -197,11 +203,7 @@ def test_a_deleted_name_may_be_taken_by_another_spelling(work: BusyWorkspace) ->
 
 @pytest.mark.parametrize(
     ("by", "who", "since", "note"),
-    [
-        (USER, "alice", None, "it replaced version 1 by user"),
-        ("alice", "alice", None, ""),
-        (USER, "alice", 1, ""),
-    ],
+    [(USER, "alice", None, "it replaced version 1 by user"), ("alice", "alice", None, ""), (USER, "alice", 1, "")],
 )
 def test_who_writes_over_another_ones_text_is_told_so(
     work: BusyWorkspace, by: str, who: str, since: int | None, note: str
@@ -221,7 +223,7 @@ def test_what_is_merged_is_said_to_be(work: BusyWorkspace) -> None:
 
 
 def test_documents_of_one_space_are_no_other_spaces(work: BusyWorkspace) -> None:
-    conn = work.database.writer()
+    conn = work.conn
     new = commits.NewVersion(
         action="create", message=1, author=USER, instruction=None, reason="", content="below", undo=[], growth=(1, 0)
     )
@@ -246,10 +248,8 @@ def test_versions_are_read_from_and_to_where_they_were_asked_for(work: BusyWorks
     for number in range(2, 6):
         write(work, USER, f"{number}")
         write(work, USER, f"other {number}", file="other.md")
-    conn = work.database.writer()
-    found = documents.find(conn, SPACE, FILE)
-    assert found is not None
-    assert documents.texts_of(conn, found, 2, 4) == {2: "2", 3: "3", 4: "4"}
+    conn = work.conn
+    assert documents.texts_of(conn, present(documents.find(conn, SPACE, FILE)), 2, 4) == {2: "2", 3: "3", 4: "4"}
     page = documents.history(conn, SPACE, FILE, RowPage(after=4, limit=2))
     assert [row.version for row in page.versions] == [3, 2]
     for number in (0, 6):
@@ -286,7 +286,7 @@ def test_what_is_done_with_the_file_of_version_2(
 
 
 def test_files_are_left_by_space_and_folder(work: BusyWorkspace) -> None:
-    conn = work.database.writer()
+    conn = work.conn
     here, there = DocumentFolder(SPACE, "here"), DocumentFolder(BELOW, "here")
     work.commit(mirrors.leave_files, here, {"a": Mirrored(1, OLD), "b": Mirrored(1, OLD)})
     work.commit(mirrors.leave_files, there, {"a": Mirrored(2, NEW)})
@@ -298,7 +298,7 @@ def test_files_are_left_by_space_and_folder(work: BusyWorkspace) -> None:
 
 
 def test_an_election_of_owners_is_over_with_its_run(work: BusyWorkspace) -> None:
-    conn = work.database.writer()
+    conn = work.conn
     conn.execute("UPDATE workflows SET held_kickoff = ? WHERE space = ?", (b'{"election": "document-owner"}', SPACE))
     assert documents.settings(conn, SPACE).election == "document-owner"
     assert documents.settings(conn, BELOW).election is None

@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from kernel.policy import documents as policy
 from kernel.policy.run_completion import run_completion
-from kernel.rule.draft import Draft, RunSpec
 from kernel.store import documents
 from kernel.store.database import MEMORY
 from kernel.store.transitions import documents as commits
@@ -22,21 +21,14 @@ from kernel.store.workflows import running_runs
 from tests.kernel.store.busy_workspace import MEMBERS, SPACE, STARVATION_MS, BusyWorkspace
 from tests.kernel.store.document_machine import DocumentMachine
 from tests.kernel.store.migrated import open_migrated
-from tests.kernel.store.running_store import member, token_hash
+from tests.kernel.store.running_store import started, token_hash
+from tests.kernel.store.soak import STEADY
 
 pytestmark = pytest.mark.promise("P37", "P38")
 
-_SETTINGS: Final = settings(
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-
 
 def test_any_history_agrees_with_the_model() -> None:
-    run_state_machine_as_test(DocumentMachine, settings=settings(_SETTINGS, max_examples=12, stateful_step_count=30))
+    run_state_machine_as_test(DocumentMachine, settings=settings(STEADY, max_examples=12, stateful_step_count=30))
 
 
 def _newest(_base: str, now: str, _yours: str) -> str:
@@ -70,7 +62,7 @@ def test_the_model_finds_what_is_wrong(fault: str, monkeypatch: pytest.MonkeyPat
     with pytest.raises((AssertionError, ExceptionGroup)):
         run_state_machine_as_test(
             DocumentMachine,
-            settings=settings(_SETTINGS, max_examples=40, stateful_step_count=25, report_multiple_bugs=False),
+            settings=settings(STEADY, max_examples=40, stateful_step_count=25, report_multiple_bugs=False),
         )
 
 
@@ -81,17 +73,7 @@ KICKOFFS: Final = "SELECT count(*) FROM messages WHERE kind = 'kickoff'"
 def test_a_run_goes_on_until_its_election_has_ended_also_after_a_restart() -> None:
     database = open_migrated(MEMORY)
     workspace = BusyWorkspace(database)
-    payload = RunSpec(
-        name="review",
-        tag="main",
-        mode="run",
-        file="review.yaml",
-        definition=ELECTING,
-        members=tuple(member(name, SPACE) for name in MEMBERS),
-        kickoff="@alice begin",
-    )
-    draft = Draft(kind="status", space=SPACE, sender="system", text="started", payload=payload)
-    run = workspace.commit(start_run, draft)
+    run = workspace.commit(start_run, started(*MEMBERS, definition=ELECTING, kickoff="@alice begin"))
     conn = database.writer()
     for number in range(1, len(MEMBERS) + 1):
         workspace.commit(lease, f"i{number}", token_hash(str(number), 0))

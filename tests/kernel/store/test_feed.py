@@ -4,8 +4,10 @@ import pytest
 import trio
 import trio.testing
 
+from kernel.services.guard import concerns_no_guard
 from kernel.store.feed import Feed
 from protocol.message import Event
+from tests.shorthand import beside
 
 
 def event(seq: int, kind: str = "instruction.step") -> Event:
@@ -41,9 +43,9 @@ async def test_work_that_is_leased_by_the_commit_that_brought_it_wakes_nobody() 
     mine, other = (Event(type="instruction.queued", at="", seq=number, instruction=f"i{number}") for number in (1, 2))
     leased = Event(type="instruction.leased", at="", seq=3, instruction="i1")
     feed.publish([mine, leased])
-    assert not wake.is_set()
+    assert not wake.is_on
     feed.publish([mine, other, leased])
-    assert wake.is_set()
+    assert wake.is_on
 
 
 @pytest.mark.promise("LF04")
@@ -103,8 +105,15 @@ async def test_what_changes_nothing_to_lease_wakes_nobody() -> None:
         await wake.wait()
         woken = True
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(wait)
+    async with beside(wait):
         await trio.testing.wait_all_tasks_blocked()
         assert not woken
-        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("kind", "space", "ignored"),
+    [("instruction.ended", "dm:alice", True), ("instruction.ended", "dm:guard", False),
+     ("instruction.queued", "review", False), ("memory.proposed", "dm:alice", False)],
+)  # fmt: skip
+def test_the_guard_ignores_personal_work_of_others_only(kind: str, space: str, ignored: bool) -> None:
+    assert concerns_no_guard(Event(type=kind, at="", space=space)) is ignored

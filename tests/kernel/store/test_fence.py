@@ -9,13 +9,14 @@ from kernel.store import instructions
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.snapshot import AWAY
 from kernel.store.transitions.close import reply
-from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.recovery import recover
 from kernel.store.transitions.steering import reset_agent
 from protocol.ipc import Entry
 from protocol.names import AgentKey
 from tests.kernel.store.running_store import Store, token_hash
+from tests.kernel.store.test_circuit_breakers import ready
+from tests.shorthand import present
 
 pytestmark = pytest.mark.promise("P88")
 
@@ -28,10 +29,6 @@ async def on_node(store: Store, name: str, number: int) -> None:
     await store.writer.commit(put_agents, [spec])
     await store.said(f"dm:{name}", "x")
     assert await store.writer.commit(lease, f"i{number}", token_hash(f"i{number}"), "n1") is not None
-
-
-def ready(store: Store) -> list[str]:
-    return [one.id for one in store.reader.now(instructions.ready, store.clock.now_ms, 10)]
 
 
 async def test_what_was_on_a_node_is_leased_no_sooner_than_its_lease_is_over_also_not_by_a_reset(store: Store) -> None:
@@ -50,8 +47,7 @@ async def test_what_was_on_a_node_is_leased_no_sooner_than_its_lease_is_over_als
     assert store.reader.now(instructions.next_due_ms, store.clock.now_ms) == at_ms + FENCE_MS
     store.clock.now_ms = at_ms + FENCE_MS
     assert ready(store) == ["i1", "i2"]
-    leased = await store.writer.commit(lease, "i1", token_hash("later"), "n2")
-    assert leased is not None
+    leased = present(await store.writer.commit(lease, "i1", token_hash("later"), "n2"))
     assert (leased.attempts, leased.crashes) == (1, 0)
 
 
@@ -67,14 +63,14 @@ async def test_an_attempt_that_had_replied_is_waited_for_too(store: Store) -> No
 
 async def test_a_last_reply_does_not_end_work_whose_files_are_still_on_a_node(store: Store) -> None:
     await on_node(store, "ann", 1)
-    await store.writer.commit(journal, "i1", 1, Entry(k=0, kind="reply", text="done", stop_reason="end_turn"))
+    await store.journal("i1", 1, Entry(k=0, kind="reply", text="done", stop_reason="end_turn"))
     recovered = await store.writer.commit(recover)
     assert (recovered.requeued, recovered.closed) == (("i1",), ())
 
 
 async def test_of_a_copy_of_the_log_everybody_who_may_be_on_a_node_is_waited_for(store: Store) -> None:
     """The original may have leased what the copy has only queued."""
-    await store.writer.commit(put_agents, [AgentSpec(key=AgentKey("ann"), origin="file", definition=ON_GPU)])
+    await store.agent("ann", ON_GPU)
     await store.agents("bob")
     for name in ("ann", "bob"):
         await store.said(f"dm:{name}", "x")

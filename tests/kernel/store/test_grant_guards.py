@@ -1,15 +1,13 @@
 """Second conditions of grants: of another run, space or agent; used, ended or taken back meanwhile."""
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 
 from kernel.policy.grants import WantedGrant
-from kernel.rule.draft import Author, Draft
+from kernel.rule.draft import Draft
 from kernel.store import grants as rows
 from kernel.store.attempts import narrow
-from kernel.store.database import MEMORY
 from kernel.store.rows import RowPage
 from kernel.store.spaces import find_open
 from kernel.store.transaction import Transaction
@@ -20,7 +18,7 @@ from protocol.agent import Scope
 from protocol.errors import Refused
 from protocol.message import USER
 from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace, refused
-from tests.kernel.store.migrated import open_migrated
+from tests.shorthand import present
 
 pytestmark = pytest.mark.promise("P61", "P62")
 
@@ -29,14 +27,10 @@ BELOW: Final = "review:main~design"
 
 
 @pytest.fixture
-def work() -> Iterator[BusyWorkspace]:
+def work(workspace: BusyWorkspace) -> BusyWorkspace:
     """alice may give and vote, bob may nothing."""
-    database = open_migrated(MEMORY)
-    workspace = BusyWorkspace(database)
-    workspace.begin()
     take(workspace)
-    yield workspace
-    database.close()
+    return workspace
 
 
 def take(work: BusyWorkspace) -> None:
@@ -46,14 +40,8 @@ def take(work: BusyWorkspace) -> None:
         "carol": frozenset({"auth"}),
     }
     for name, scopes in files.items():
-        author = at(work, name)
+        author = work.attempt(name)
         work.commit(narrow, author.instruction, author.epoch, scopes)
-
-
-def at(work: BusyWorkspace, name: str) -> Author:
-    found = work.author(name)
-    assert found is not None
-    return found
 
 
 def give(work: BusyWorkspace, wanted: WantedGrant = VOTES, to: str = "bob", by: str = USER, space: str = SPACE) -> str:
@@ -67,21 +55,17 @@ def uses(work: BusyWorkspace, who: str = "bob", *, counts: bool = True) -> Any:
         append(tx, Draft(kind="said", space=SPACE, sender=USER, text="by a grant"))
 
     try:
-        return work.commit(grants.under_grant, at(work, who), "votes", say, counts=counts)[1]
+        return work.commit(grants.under_grant, work.attempt(who), "votes", say, counts=counts)[1]
     except Refused as refused:
         return refused.code
 
 
 def state(work: BusyWorkspace, grant: str) -> str:
-    found = rows.info(work.database.writer(), grant, work.now_ms)
-    assert found is not None
-    return found.state
+    return present(rows.info(work.conn, grant, work.now_ms)).state
 
 
 def used(work: BusyWorkspace, grant: str) -> int:
-    found = rows.find(work.database.writer(), grant)
-    assert found is not None
-    return found.used
+    return present(rows.find(work.conn, grant)).used
 
 
 def test_what_was_given_in_an_earlier_run_counts_in_no_later_one(work: BusyWorkspace) -> None:
@@ -97,9 +81,8 @@ def test_what_was_given_in_an_earlier_run_counts_in_no_later_one(work: BusyWorks
 
 
 def test_what_was_given_in_a_space_is_void_once_that_is_closed(work: BusyWorkspace) -> None:
-    work.commit(spaces.open_space, SPACE, spaces.SpaceRequest("design", ("bob",)), author=at(work, "alice"))
-    opened = find_open(work.database.writer(), SPACE, "design")
-    assert opened is not None
+    work.commit(spaces.open_space, SPACE, spaces.SpaceRequest("design", ("bob",)), author=work.attempt("alice"))
+    opened = present(find_open(work.conn, SPACE, "design"))
     grant = give(work, space=opened.space)
     assert state(work, grant) == "in force"
     work.commit(spaces.close_by_person, opened.space)
@@ -110,22 +93,21 @@ def test_what_was_given_elsewhere_or_to_another_one_counts_for_nobody_else(work:
     give(work, to="carol")
     give(work, WantedGrant("tasks", None, None))
     assert uses(work) == "forbidden"
-    row = rows.find(work.database.writer(), give(work))
-    assert row is not None
+    give(work)
     work.commit(grants.revoke, None, "w3")
     assert uses(work) == "forbidden"
-    work.database.writer().execute("UPDATE grants SET revoked_ms = NULL, space = ? WHERE id = 3", (BELOW,))
+    work.conn.execute("UPDATE grants SET revoked_ms = NULL, space = ? WHERE id = 3", (BELOW,))
     assert uses(work) == "forbidden"
 
 
 def test_a_grant_that_is_revoked_stays_as_it_was_revoked(work: BusyWorkspace) -> None:
     grant = give(work, by="alice")
     work.commit(grants.revoke, SPACE, grant, author=work.author("alice"))
-    first = rows.info(work.database.writer(), grant, work.now_ms)
+    first = rows.info(work.conn, grant, work.now_ms)
     work.now_ms += 1000
     assert work.commit(grants.revoke, None, grant).message_id == ""
-    work.commit(rows.revoke, rows.find(work.database.writer(), grant).number, "mallory")  # type: ignore[union-attr]
-    assert rows.info(work.database.writer(), grant, work.now_ms) == first
+    work.commit(rows.revoke, rows.find(work.conn, grant).number, "mallory")  # type: ignore[union-attr]
+    assert rows.info(work.conn, grant, work.now_ms) == first
     assert first is not None
     assert (first.state, first.revoked_by) == ("revoked", "alice")
 
@@ -142,7 +124,7 @@ def test_what_has_ended_or_is_used_up_is_told_so(work: BusyWorkspace) -> None:
     ends = work.now_ms + 1000
     short, once = give(work, WantedGrant("votes", ends, None)), give(work, WantedGrant("tasks", None, 1))
     assert (state(work, short), state(work, once)) == ("in force", "in force")
-    work.database.writer().execute("UPDATE grants SET used = 1 WHERE id = 2")
+    work.conn.execute("UPDATE grants SET used = 1 WHERE id = 2")
     work.now_ms = ends
     assert (state(work, short), state(work, once), uses(work)) == ("expired", "used", "forbidden")
     work.commit(grants.revoke, None, short)
@@ -155,10 +137,10 @@ def test_a_use_counts_where_it_is_one_and_changed_something(work: BusyWorkspace)
     """What only reads is none; a step that does not count is none; a spent one is refused where it counts."""
     grant = give(work, WantedGrant("votes", None, 1))
     assert (uses(work, counts=False), used(work, grant)) == (False, 0)
-    assert work.commit(grants.under_grant, at(work, "bob"), "votes", lambda _tx: 7, counts=True) == (7, False)
+    assert work.commit(grants.under_grant, work.attempt("bob"), "votes", lambda _tx: 7, counts=True) == (7, False)
     assert (uses(work), used(work, grant)) == (True, 1)
     assert (uses(work), used(work, grant)) == ("forbidden", 1)
-    assert refused(lambda: work.commit(grants.use, at(work, "bob"), "votes")) == "forbidden"
+    assert refused(lambda: work.commit(grants.use, work.attempt("bob"), "votes")) == "forbidden"
     assert uses(work, counts=False) is False
 
 
@@ -177,7 +159,7 @@ def test_nobody_gives_what_it_may_not(work: BusyWorkspace, to: str, by: str, wan
 
 
 def test_in_a_personal_space_a_person_gives_to_its_agent_alone(work: BusyWorkspace) -> None:
-    key = str(work.database.writer().execute("SELECT key FROM agents LIMIT 1").get)
+    key = str(work.conn.execute("SELECT key FROM agents LIMIT 1").get)
     assert give(work, to=key, space=f"dm:{key}")
     assert refused(lambda: give(work, to="bob", space=f"dm:{key}")) == "not_a_participant"
     assert refused(lambda: give(work, to="nobody", space="dm:nobody")) == "not_a_participant"
@@ -188,7 +170,7 @@ def test_a_full_space_takes_one_more_once_one_is_revoked(work: BusyWorkspace, mo
     give(work)
     give(work, to="carol")
     assert refused(lambda: give(work)) == "conflict"
-    conn = work.database.writer()
+    conn = work.conn
     for change in ("space = 'task:main'", "scope = NULL", "revoked_ms = 1"):
         conn.execute("SAVEPOINT one")
         conn.execute(f"UPDATE grants SET {change} WHERE id = 1")
@@ -201,7 +183,7 @@ def test_a_full_space_takes_one_more_once_one_is_revoked(work: BusyWorkspace, mo
 def test_a_list_has_what_its_space_gave_from_where_it_goes_on(work: BusyWorkspace) -> None:
     for _ in range(3):
         give(work)
-    conn = work.database.writer()
+    conn = work.conn
     conn.execute("UPDATE grants SET space = ? WHERE id = 2", (BELOW,))
 
     def ids(space: str | None, after: int | None = None) -> tuple[list[str], int]:
@@ -213,8 +195,8 @@ def test_a_list_has_what_its_space_gave_from_where_it_goes_on(work: BusyWorkspac
 
 
 def test_what_an_earlier_attempt_could_do_says_nothing_of_the_next(work: BusyWorkspace) -> None:
-    conn = work.database.writer()
-    author = at(work, "alice")
+    conn = work.conn
+    author = work.attempt("alice")
     number = int(author.instruction[1:])
     conn.execute(
         "INSERT INTO attempts (instruction, n, epoch, scopes, started_ms, token_hash) "
@@ -235,8 +217,8 @@ FROM instructions AS i WHERE i.id = ?
 
 def asks(work: BusyWorkspace, who: str, space: str = SPACE) -> str:
     """A call of ``who`` waits for leave."""
-    conn = work.database.writer()
-    conn.execute(ASKS, (space, work.now_ms + 60_000, int(at(work, who).instruction[1:])))
+    conn = work.conn
+    conn.execute(ASKS, (space, work.now_ms + 60_000, int(work.attempt(who).instruction[1:])))
     return f"a{conn.last_insert_rowid()}"
 
 
@@ -256,9 +238,9 @@ def test_a_colleague_with_auth_answers_a_request_of_another_in_its_space(
     warrant = give(work, WantedGrant("auth", None, None))
     request = asks(work, asker, space)
     if code is not None:
-        assert refused(lambda: work.commit(grants.answer, SPACE, request, author=at(work, who))) == code
+        assert refused(lambda: work.commit(grants.answer, SPACE, request, author=work.attempt(who))) == code
         return
-    made = rows.find(work.database.writer(), work.commit(grants.answer, SPACE, request, author=at(work, who)).id)
+    made = rows.find(work.conn, work.commit(grants.answer, SPACE, request, author=work.attempt(who)).id)
     assert made is not None
     assert (made.warrant, made.scope, made.giver) == (int(warrant[1:]) if who == "bob" else None, None, who)
     assert refused(lambda: work.commit(grants.revoke, None, f"w{made.number}")) == "conflict"
@@ -267,6 +249,6 @@ def test_a_colleague_with_auth_answers_a_request_of_another_in_its_space(
 
 def test_without_auth_nobody_answers_also_once_it_is_taken_back(work: BusyWorkspace) -> None:
     warrant, request = give(work, WantedGrant("auth", None, None)), asks(work, "carol")
-    assert refused(lambda: work.commit(grants.answer, SPACE, "x", author=at(work, "bob"))) == "not_found"
+    assert refused(lambda: work.commit(grants.answer, SPACE, "x", author=work.attempt("bob"))) == "not_found"
     work.commit(grants.revoke, None, warrant)
-    assert refused(lambda: work.commit(grants.answer, SPACE, request, author=at(work, "bob"))) == "forbidden"
+    assert refused(lambda: work.commit(grants.answer, SPACE, request, author=work.attempt("bob"))) == "forbidden"

@@ -12,7 +12,6 @@ from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.holdings import DELETE, HOLDINGS, Holding
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.clear import clear, delete_agent
-from kernel.store.transitions.close import close
 from kernel.store.transitions.retention import clear_runs
 from kernel.store.transitions.steering import rename
 from protocol.names import AgentKey
@@ -40,6 +39,7 @@ ballots: ended_by rule tie_breaker type why
 tasks: creator ended_by for_name holder on_failure
 landings: branch expected repository result tip
 held_rules: author scopes
+creations: root scopes verb made
 rules: author scopes
 document_versions: action author
 document_owners: owner
@@ -156,7 +156,7 @@ async def worked(store: Store) -> tuple[str, str, int]:
         "list[tuple[int, str]]", store.database.writer().execute("SELECT id, agent FROM instructions").fetchall()
     )
     await store.take(f"i{number}")
-    await store.writer.commit(close, f"i{number}", 1, status="done", text=WORD)
+    await store.close(f"i{number}", 1, status="done", text=WORD)
     await end(store, run)
     return run.space, agent, number
 
@@ -214,7 +214,7 @@ async def tmp(store: Store) -> int:
     await store.writer.commit(put_agents, [AgentSpec(key=AgentKey("tmp"), origin="ephemeral", definition=b"{}")])
     (instruction,) = (await store.said("dm:tmp", WORD)).instruction_ids
     await store.take(instruction)
-    await store.writer.commit(close, instruction, 1, status="done", text=WORD)
+    await store.close(instruction, 1, status="done", text=WORD)
     return int(instruction[1:])
 
 

@@ -4,9 +4,7 @@ from typing import Final
 
 import pytest
 
-from kernel.store.transitions.close import close
-from kernel.store.transitions.journal import journal
-from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.requeue import Requeue
 from protocol.ipc import Entry
 from tests.kernel.store.running_store import Store
 
@@ -36,9 +34,9 @@ async def test_only_what_may_have_begun_is_in_doubt(store: Store, outcomes: tupl
     leased = await store.given("dm:alice", "work")
     assert leased.interrupted is False
     if outcomes:
-        await store.writer.commit(journal, "i1", leased.epoch, ENTRY)
+        await store.journal("i1", leased.epoch, ENTRY)
     for outcome in outcomes:
-        await store.writer.commit(requeue, "i1", leased.epoch, put_back(outcome))
+        await store.requeue("i1", leased.epoch, put_back(outcome))
         store.clock.now_ms += 60_000
         leased = await store.take("i1")
     assert leased.interrupted is interrupted
@@ -47,11 +45,11 @@ async def test_only_what_may_have_begun_is_in_doubt(store: Store, outcomes: tupl
 async def test_the_next_entry_ends_the_doubt(store: Store) -> None:
     await store.agents("alice")
     first = await store.given("dm:alice", "work")
-    await store.writer.commit(requeue, "i1", first.epoch, put_back("crash"))
+    await store.requeue("i1", first.epoch, put_back("crash"))
     store.clock.now_ms += 60_000
     second = await store.take("i1")
-    await store.writer.commit(journal, "i1", second.epoch, ENTRY)
-    await store.writer.commit(requeue, "i1", second.epoch, put_back("yielded"))
+    await store.journal("i1", second.epoch, ENTRY)
+    await store.requeue("i1", second.epoch, put_back("yielded"))
     store.clock.now_ms += 1
     assert (second.interrupted, (await store.take("i1")).interrupted) == (True, False)
 
@@ -61,15 +59,15 @@ async def test_what_a_message_goes_on_with_may_have_been_cut_off_in_a_call(store
     """Incomplete because its time was over while a tool ran: to continue is not to run that again unseen."""
     await store.agents("alice")
     first = await store.given("dm:alice", "work")
-    await store.writer.commit(journal, "i1", first.epoch, ENTRY)
-    await store.writer.commit(close, "i1", first.epoch, status="incomplete", cause="total_timeout")
+    await store.journal("i1", first.epoch, ENTRY)
+    await store.close("i1", first.epoch, status="incomplete", cause="total_timeout")
     leased = await store.given("dm:alice", "continue")
     assert (leased.continues, leased.interrupted) == (1, True)
-    await store.writer.commit(requeue, "i2", leased.epoch, put_back("over budget"))
+    await store.requeue("i2", leased.epoch, put_back("over budget"))
     store.clock.now_ms += 60_000
     leased = await store.take("i2")
     assert leased.interrupted is True
-    await store.writer.commit(journal, "i2", leased.epoch, Entry(k=2, kind="tool"))
-    await store.writer.commit(requeue, "i2", leased.epoch, put_back("yielded"))
+    await store.journal("i2", leased.epoch, Entry(k=2, kind="tool"))
+    await store.requeue("i2", leased.epoch, put_back("yielded"))
     store.clock.now_ms += 60_000
     assert (await store.take("i2")).interrupted is False

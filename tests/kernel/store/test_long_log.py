@@ -36,14 +36,14 @@ def test_its_messages_are_as_members_say_them_and_are_found_again() -> None:
     ours, theirs = (BusyWorkspace(open_migrated(MEMORY)) for _ in range(2))
     for workspace in (ours, theirs):
         workspace.begin()
-    before = messages.newest_seq(ours.database.writer())
+    before = messages.newest_seq(ours.conn)
     for to in ((), ("bob",)):
         draft = Draft(kind="said", space=SPACE, sender="alice", text="x", to=to, author=ours.author("alice"))
         ours.commit(append, draft)
-    ours.database.writer().execute("UPDATE deliveries SET state = 'acked'")
-    long_log.fill(theirs.database.writer(), SPACE, COUNT)
+    ours.conn.execute("UPDATE deliveries SET state = 'acked'")
+    long_log.fill(theirs.conn, SPACE, COUNT)
     assert shapes(ours.database, before) == shapes(theirs.database, before)
-    conn = theirs.database.writer()
+    conn = theirs.conn
     (found,) = conn.execute("SELECT seq FROM messages WHERE text LIKE '%' || ?", (long_log.marker(COUNT),)).fetchall()
     assert found == (before + COUNT,)
     assert conn.execute("SELECT count(*) FROM events WHERE message > ?", (before,)).get == COUNT
@@ -54,7 +54,7 @@ def test_its_tasks_are_as_a_person_plans_and_ends_them() -> None:
     workspace.begin()
     workspace.commit(tasks.plan, SPACE, [TaskSpec(title="one", text="as it was planned")])
     workspace.commit(transitions.finish, SPACE, "t1", "it is done")
-    conn = workspace.database.writer()
+    conn = workspace.conn
     wanted = set(conn.execute(TASK))
     long_log.finish_tasks(conn, SPACE, 3)
     assert set(conn.execute(TASK)) == wanted

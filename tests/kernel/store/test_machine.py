@@ -3,7 +3,7 @@
 from typing import Final
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 from hypothesis.strategies import integers
 
@@ -13,27 +13,21 @@ from kernel.store.transitions import lease as lease_module
 from kernel.store.transitions import requeue as park_module
 from tests.kernel.store import soak
 from tests.kernel.store.machine import FileMachine, StoreMachine
+from tests.kernel.store.soak import STEADY
+from tests.shorthand import sabotage
 
 pytestmark = pytest.mark.promise("P2", "P3", "P11")
-
-_SETTINGS: Final = settings(
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],  # scripts/soak store makes a failure as short as it can be; that may take minutes
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 
 
 @pytest.mark.promise("P2", "P3", "P11")
 def test_any_sequence_of_commits_agrees_with_the_model() -> None:
-    run_state_machine_as_test(StoreMachine, settings=settings(_SETTINGS, max_examples=8, stateful_step_count=60))
+    run_state_machine_as_test(StoreMachine, settings=settings(STEADY, max_examples=8, stateful_step_count=60))
 
 
 @pytest.mark.promise("P1", "P2", "P3")
 @pytest.mark.long("test_any_sequence_of_commits_agrees_with_the_model")
 def test_it_does_so_in_a_file_that_is_closed_and_opened_again() -> None:
-    run_state_machine_as_test(FileMachine, settings=settings(_SETTINGS, max_examples=10, stateful_step_count=60))
+    run_state_machine_as_test(FileMachine, settings=settings(STEADY, max_examples=10, stateful_step_count=60))
 
 
 @pytest.mark.long("test_any_sequence_of_commits_agrees_with_the_model")
@@ -73,10 +67,7 @@ EARLY: Final = 4
 
 @pytest.mark.parametrize("what", SABOTAGE)
 def test_a_store_that_breaks_a_promise_is_found_out(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    module, name, right, wrong = SABOTAGE[what]
-    statement = str(getattr(module, name))
-    assert statement.count(right) == 1
-    monkeypatch.setattr(module, name, statement.replace(right, wrong))
-    generous = settings(_SETTINGS, max_examples=400, stateful_step_count=60)
+    sabotage(monkeypatch, *SABOTAGE[what])
+    generous = settings(STEADY, max_examples=400, stateful_step_count=60)
     with pytest.raises(AssertionError):
         run_state_machine_as_test(seed(EARLY)(type("Seeded", (StoreMachine,), {})), settings=generous)

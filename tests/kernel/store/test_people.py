@@ -16,7 +16,7 @@ from kernel.store.transitions.close import answer_for
 from kernel.store.transitions.due import apply_due, next_due_ms, reassign
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.recovery import recover
-from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.requeue import Requeue
 from kernel.store.transitions.steering import pause_workflow, resume_workflow
 from kernel.store.transitions.tasks import plan
 from protocol.errors import Refused
@@ -24,6 +24,7 @@ from protocol.message import TEXT_LIMIT_BYTES
 from protocol.names import AgentKey, InstructionId
 from protocol.tasks import TaskSpec
 from tests.kernel.store.running_store import Store, open_store, token_hash
+from tests.shorthand import present
 
 DAY_MS = 86_400_000
 PATIENCE_MS = 10**12
@@ -47,8 +48,7 @@ def questions(store: Store) -> list[str]:
 
 
 def status(store: Store, instruction: str) -> tuple[str, str | None]:
-    found = store.reader.now(instructions.standing, int(instruction[1:]))
-    assert found is not None
+    found = present(store.reader.now(instructions.standing, int(instruction[1:])))
     return found.state, found.waits_for
 
 
@@ -113,7 +113,7 @@ async def test_whoever_asked_a_person_goes_on_with_the_answer(store: Store) -> N
         author=Author(InstructionId("i1"), 1), asks=True,
     )  # fmt: skip
     await store.writer.commit(append, question)
-    await store.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="yielded"))
+    await store.requeue("i1", 1, Requeue(status="queued", outcome="yielded"))
     stands = store.reader.now(instructions.of, ["i1"], store.clock.now_ms)[InstructionId("i1")]
     assert (stands.kind, stands.reason) == ("person", "person")
     await store.writer.commit(answer_for, "i2", "not today")
@@ -151,7 +151,7 @@ async def test_what_a_person_was_asked_is_given_to_another_who_asked_goes_on_wit
         author=Author(InstructionId("i1"), 1), asks=True,
     )  # fmt: skip
     await store.writer.commit(append, question)
-    await store.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="yielded"))
+    await store.requeue("i1", 1, Requeue(status="queued", outcome="yielded"))
     await store.writer.commit(plan, space, (TaskSpec(title="Look at it", for_="carol"),))
     for instruction in ("i2", "i3"):
         await store.writer.commit(reassign, instruction, "dave")
@@ -220,12 +220,7 @@ async def test_what_nobody_answers_in_time_goes_to_whom_its_file_says_and_never_
 
 
 @pytest.mark.parametrize(
-    ("file_says", "workflow_says", "waits"),
-    [
-        ("human", None, True),
-        ("human", "mock", False),
-        ("mock", "human", True),
-    ],
+    ("file_says", "workflow_says", "waits"), [("human", None, True), ("human", "mock", False), ("mock", "human", True)]
 )
 async def test_a_workflow_may_have_a_script_in_a_persons_place_or_a_person_in_a_scripts(
     store: Store, file_says: str, workflow_says: str | None, waits: bool
@@ -247,7 +242,7 @@ async def test_what_waits_follows_the_file_when_a_person_takes_over_or_leaves(st
     assert status(store, "i1") == ("queued", None)
     await store.take("i1")
     await store.writer.commit(put_agents, [file("carol")])
-    await store.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="yielded"))
+    await store.requeue("i1", 1, Requeue(status="queued", outcome="yielded"))
     assert questions(store) == ["i1"]
 
 

@@ -25,6 +25,7 @@ from protocol.names import AgentKey
 from tests.kernel.store.faulty_disk import Cut, FaultyDisk
 from tests.kernel.store.running_store import Clock, token_hash
 from tests.kernel.store.test_conversion import old_database
+from tests.shorthand import present
 
 pytestmark = pytest.mark.promise("P1")
 
@@ -50,8 +51,7 @@ async def work(writer: Writer, name: str, rounds: int, told: list[str]) -> None:
         draft = Draft(kind="said", space=f"dm:{name}", sender="user", text=text, to=(name,))
         (instruction,) = (await writer.commit(append, draft)).instruction_ids
         told.append(text)
-        leased = await writer.commit(lease, instruction, token_hash(instruction))
-        assert leased is not None
+        leased = present(await writer.commit(lease, instruction, token_hash(instruction)))
         await writer.commit(journal, instruction, leased.epoch, Entry(k=0, kind="reply", text="y" * 2000))
         await writer.commit(close, instruction, leased.epoch, status="done", text="finished")
 

@@ -6,19 +6,19 @@ from msgspec.structs import replace
 from kernel.policy.agent_status import Readiness
 from kernel.rule.draft import MemberSpec
 from kernel.store import circuit_breakers, instructions
-from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.circuit_breakers import ProviderFailure, move_probe, record_answer
 from kernel.store.transaction import Transaction
-from kernel.store.transitions.close import cancel, close
+from kernel.store.transitions.close import cancel
 from kernel.store.transitions.due import AGED, apply_due, next_due_ms
 from kernel.store.transitions.limits import limit
 from kernel.store.transitions.recovery import recover
-from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.requeue import Requeue
 from kernel.store.transitions.steering import pause_agent, pause_workflow, reset_agent, resume_agent
 from protocol.errors import Cause
 from protocol.instruction import WaitReason
 from protocol.names import AgentKey
 from tests.kernel.store.running_store import Store
+from tests.kernel.store.test_circuit_breakers import ready, refused, sent_away
 
 STARVATION_MS = 300_000_000
 KEY = "anthropic#aa/m"
@@ -29,24 +29,16 @@ HELD_BACK = Requeue(
 """How admission puts back whom a breaker keeps from calling."""
 
 
-def refused(retry_after_seconds: float = 10.0) -> Requeue:
-    failure = ProviderFailure(KEY, "rate_limited", retry_after_seconds, 0.0)
-    return Requeue(
-        status="waiting", outcome="rate_limited", cause="rate_limited", waits_for="provider", wait_key=KEY, trip=failure
-    )
-
-
-def ready(store: Store) -> list[str]:
-    return [one.id for one in store.reader.now(instructions.ready, store.clock.now_ms, 100)]
-
-
-async def both_wait(store: Store, *, space: str | None = None) -> None:
+async def both_wait(store: Store, *, space: str | None = None, settled: bool = True) -> None:
     """alice (i1, in ``space`` if that is given) and bob (i2) were refused, and may try again now."""
+    await store.agents(*(("bob",) if space else ("alice", "bob")))
     for number, name in enumerate(("alice", "bob"), 1):
         await (store.said(space, f"@{name} x") if space and number == 1 else store.said(f"dm:{name}", "x"))
         await store.take(f"i{number}")
-        await store.writer.commit(requeue, f"i{number}", 1, refused())
+        await store.requeue(f"i{number}", 1, refused(10.0))
     store.clock.now_ms += 10_000
+    if settled:
+        await settle(store)
 
 
 async def settle(store: Store) -> None:
@@ -60,17 +52,14 @@ async def settle(store: Store) -> None:
 
 
 async def test_who_is_paused_is_not_chosen_to_try(store: Store) -> None:
-    await store.agents("alice", "bob")
-    await both_wait(store)
+    await both_wait(store, settled=False)
     await store.writer.commit(pause_agent, AgentKey("alice"))
     await settle(store)
     assert ready(store) == ["i2"]
 
 
 async def test_who_is_paused_before_it_tried_leaves_its_place_to_the_next(store: Store) -> None:
-    await store.agents("alice", "bob")
     await both_wait(store)
-    await settle(store)
     assert ready(store) == ["i1"]
     await store.writer.commit(pause_agent, AgentKey("alice"))
     await settle(store)
@@ -84,9 +73,7 @@ async def test_who_is_paused_before_it_tried_leaves_its_place_to_the_next(store:
 @pytest.mark.parametrize("how", ["paused", "limited"])
 async def test_whose_workflow_holds_it_back_leaves_its_place_to_the_next(store: Store, how: str) -> None:
     space = await store.workflow("alice")
-    await store.agents("bob")
     await both_wait(store, space=space)
-    await settle(store)
     assert ready(store) == ["i1"]
     if how == "paused":
         await store.writer.commit(pause_workflow, space)
@@ -101,22 +88,19 @@ async def test_an_edit_during_a_pause_and_a_limit_leaves_no_probe_behind(store: 
     alice = MemberSpec(name="alice", key=AgentKey("alice"), origin="file", definition=b'{"model":"mock/m"}')
     space = await store.workflow(alice)
     await store.given(space, "@alice x")
-    await store.writer.commit(requeue, "i1", 1, refused())
+    await store.requeue("i1", 1, refused(10.0))
     store.clock.now_ms += 10_000
     await settle(store)
     assert ready(store) == ["i1"]
     await store.writer.commit(limit, 1, "budget")
     await store.writer.commit(pause_workflow, space)
-    changed = AgentSpec(key=AgentKey("alice"), origin="file", definition=b'{"model":"mock/m","max_steps":9}')
-    await store.writer.commit(put_agents, [changed])
+    await store.agent("alice", b'{"model":"mock/m","max_steps":9}')
     await settle(store)
     assert store.reader.now(circuit_breakers.closed_for, (KEY,), "bob") is None, "nobody is on the way to try"
 
 
 async def test_who_never_gets_its_turn_is_waited_for_a_minute(store: Store) -> None:
-    await store.agents("alice", "bob")
     await both_wait(store)
-    await settle(store)
     store.clock.now_ms += 59_999
     await settle(store)
     assert ready(store) == ["i1"]
@@ -128,9 +112,7 @@ async def test_who_never_gets_its_turn_is_waited_for_a_minute(store: Store) -> N
 
 
 async def test_who_is_trying_has_all_the_time_it_needs(store: Store) -> None:
-    await store.agents("alice", "bob")
     await both_wait(store)
-    await settle(store)
     await store.take("i1")
     store.clock.now_ms += 3_600_000
     await settle(store)
@@ -138,8 +120,7 @@ async def test_who_is_trying_has_all_the_time_it_needs(store: Store) -> None:
 
 
 async def test_nobody_is_put_in_the_place_of_one_that_cannot_try_who_cannot_either(store: Store) -> None:
-    await store.agents("alice", "bob")
-    await both_wait(store)
+    await both_wait(store, settled=False)
     for name in ("alice", "bob"):
         await store.writer.commit(pause_agent, AgentKey(name))
     await settle(store)
@@ -153,13 +134,7 @@ async def test_nobody_is_put_in_the_place_of_one_that_cannot_try_who_cannot_eith
 
 async def test_more_urgent_work_of_its_agent_tries_in_its_place_and_has_as_long(store: Store) -> None:
     space = await store.workflow("alice")
-    await store.agents("bob")
-    for number, (where, text) in enumerate(((space, "@alice x"), ("dm:bob", "x")), 1):
-        await store.said(where, text)
-        await store.take(f"i{number}")
-        await store.writer.commit(requeue, f"i{number}", 1, refused())
-    store.clock.now_ms += 10_000
-    await settle(store)
+    await both_wait(store, space=space)
     await store.given(space, "@alice also")
     store.clock.now_ms += 3_600_000
     await settle(store)
@@ -167,8 +142,7 @@ async def test_more_urgent_work_of_its_agent_tries_in_its_place_and_has_as_long(
 
 
 async def test_an_agent_that_is_held_without_waiting_work_goes_on_too(store: Store) -> None:
-    await store.agents("alice", "bob")
-    await both_wait(store)
+    await both_wait(store, settled=False)
     await store.said("dm:bob", "y")
     await store.writer.commit(cancel, "i2")
     await settle(store)
@@ -179,14 +153,12 @@ async def test_an_agent_that_is_held_without_waiting_work_goes_on_too(store: Sto
 
 
 async def test_who_saw_a_breaker_that_has_been_closed_meanwhile_does_not_wait_for_it(store: Store) -> None:
-    await store.agents("alice", "bob")
     await both_wait(store)
-    await settle(store)
     await store.agents("carol")
     await store.take("i1")
     await store.given("dm:carol", "x")
     await store.writer.commit(record_answer, AgentKey("alice"), (KEY,))
-    await store.writer.commit(requeue, "i3", 1, HELD_BACK)
+    await store.requeue("i3", 1, HELD_BACK)
     store.clock.now_ms += 1_000
     await settle(store)
     assert "i3" in ready(store)
@@ -194,23 +166,19 @@ async def test_who_saw_a_breaker_that_has_been_closed_meanwhile_does_not_wait_fo
 
 
 async def test_who_saw_a_breaker_that_is_still_shut_waits_for_it(store: Store) -> None:
-    await store.agents("alice", "bob")
     await both_wait(store)
-    await settle(store)
     await store.agents("carol")
     await store.given("dm:carol", "x")
-    await store.writer.commit(requeue, "i3", 1, HELD_BACK)
+    await store.requeue("i3", 1, HELD_BACK)
     await settle(store)
     assert ready(store) == ["i1"]
 
 
 @pytest.mark.promise("P26")
 async def test_who_waits_follows_what_becomes_of_the_breaker(store: Store) -> None:
-    await store.agents("alice", "bob")
     await both_wait(store)
-    await settle(store)
     await store.take("i1")
-    await store.writer.commit(requeue, "i1", 2, refused(500.0))
+    await store.requeue("i1", 2, refused(500.0))
     (bob,) = store.reader.now(instructions.of, ["i2"], store.clock.now_ms).values()
     assert bob == Readiness("time", "provider", store.clock.now_ms + 500_000)
 
@@ -225,17 +193,8 @@ async def test_who_waits_for_a_quota_waits_for_a_person_once_no_time_will_come(
         await store.said(f"dm:{name}", "x")
         await store.take(f"i{number}")
     account = "anthropic#aa"
-    sent_away = Requeue(
-        status="waiting",
-        outcome="quota",
-        cause="quota",
-        waits_for="quota",
-        wait_key=account,
-        trip=ProviderFailure(account, "quota", 60.0, 0.0),
-    )
-    await store.writer.commit(requeue, "i1", 1, sent_away)
-    not_known = replace(sent_away, cause=cause, waits_for=reason, trip=ProviderFailure(account, cause, None, 0.0))
-    await store.writer.commit(requeue, "i2", 1, not_known)
+    await store.requeue("i1", 1, sent_away("quota", "quota", account, 60.0))
+    await store.requeue("i2", 1, replace(sent_away(cause, reason, account), outcome="quota"))
     assert {one.not_before_ms for one in store.reader.now(instructions.open_anywhere, 10, 0)} == {0}
     store.clock.now_ms += 60_000
     await settle(store)
@@ -262,15 +221,14 @@ async def test_an_answer_from_elsewhere_says_nothing_about_a_provider(store: Sto
     for number, name in enumerate(("alice", "bob"), 1):
         await store.said(f"dm:{name}", "x")
         await store.take(f"i{number}")
-        await store.writer.commit(requeue, f"i{number}", 1, refused(3600.0))
+        await store.requeue(f"i{number}", 1, refused(3600.0))
     due_ms = store.clock.now_ms + 3_600_000
-    edited = AgentSpec(key=AgentKey("alice"), origin="file", definition=b'{"model":"openai/other"}')
-    await store.writer.commit(put_agents, [edited])
+    await store.agent("alice", b'{"model":"openai/other"}')
     assert ready(store) == ["i1"]
     store.clock.now_ms += 1
     await store.take("i1")
     await store.writer.commit(record_answer, AgentKey("alice"), ("openai#bb", "openai#bb/other"))
-    await store.writer.commit(close, "i1", 2, status="done")
+    await store.close("i1", 2, status="done")
     await settle(store)
     assert ready(store) == []
     assert store.reader.now(next_due_ms, STARVATION_MS) == due_ms
@@ -281,8 +239,7 @@ async def test_an_answer_from_elsewhere_says_nothing_about_a_provider(store: Sto
 
 @pytest.mark.parametrize("queued", [True, False])
 async def test_who_is_reset_may_ask_but_lets_nobody_else_go(store: Store, queued: bool) -> None:
-    await store.agents("alice", "bob")
-    await both_wait(store)
+    await both_wait(store, settled=False)
     store.clock.now_ms -= 1
     await store.writer.commit(cancel, "i1")
     if queued:
@@ -298,20 +255,14 @@ async def test_who_is_reset_may_ask_but_lets_nobody_else_go(store: Store, queued
 async def test_a_person_opens_what_only_a_person_can_though_nothing_is_there_to_be_tried(store: Store) -> None:
     await store.agents("alice")
     await store.given("dm:alice", "x")
-    parking = Requeue(
-        status="waiting", outcome="auth", cause="auth", waits_for="credentials", wait_key=KEY,
-        trip=ProviderFailure(KEY, "auth", None, 0.0),
-    )  # fmt: skip
-    await store.writer.commit(requeue, "i1", 1, parking)
+    await store.requeue("i1", 1, sent_away("auth", "credentials", KEY))
     await store.writer.commit(cancel, "i1")
     await store.writer.commit(resume_agent, AgentKey("alice"))
     assert store.reader.now(circuit_breakers.closed_for, (KEY,), "alice") is None
 
 
 async def test_who_calls_somebody_else_instead_leaves_its_place_at_once(store: Store) -> None:
-    await store.agents("alice", "bob")
     await both_wait(store)
-    await settle(store)
     await store.take("i1")
     await store.writer.commit(move_probe, AgentKey("alice"), (KEY,))
     assert ready(store) == []
@@ -320,8 +271,7 @@ async def test_who_calls_somebody_else_instead_leaves_its_place_at_once(store: S
 
 
 async def test_a_new_kernel_frees_who_waits_for_a_breaker_that_is_not_there(store: Store) -> None:
-    await store.agents("alice", "bob")
-    await both_wait(store)
+    await both_wait(store, settled=False)
     await store.writer.commit(forget_breakers)
     assert store.reader.now(next_due_ms, STARVATION_MS) is None
     await store.writer.commit(recover)
@@ -340,7 +290,7 @@ async def test_two_who_need_both_breakers_do_not_take_turns_for_ever(store: Stor
         await store.said(f"dm:{name}", "x")
         await store.take(f"i{number}")
         trouble = ProviderFailure(key, cause, 10.0, 0.0)  # type: ignore[arg-type]
-        await store.writer.commit(requeue, f"i{number}", 1, replace(refused(), wait_key=key, trip=trouble))
+        await store.requeue(f"i{number}", 1, replace(refused(), wait_key=key, trip=trouble))
     store.clock.now_ms += 10_000
     let_in: list[str] = []
     for _ in range(6):
@@ -353,5 +303,5 @@ async def test_two_who_need_both_breakers_do_not_take_turns_for_ever(store: Stor
                 let_in.append(one)
             else:
                 held = replace(HELD_BACK, wait_key=shut.key, waits_for=shut.reason, not_before_ms=shut.open_until_ms)
-                await store.writer.commit(requeue, one, leased.epoch, held)
+                await store.requeue(one, leased.epoch, held)
     assert len(let_in) == 1

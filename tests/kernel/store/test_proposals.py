@@ -1,6 +1,5 @@
 """Ballots in the store: who is woken by what, what is said, and that each ends once."""
 
-from collections.abc import Iterator
 from typing import get_args
 
 import pytest
@@ -8,7 +7,6 @@ import trio
 
 from kernel.rule.draft import Author
 from kernel.store import voting
-from kernel.store.database import MEMORY, open_database
 from kernel.store.transitions import retention
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.clock_correction import HostClock
@@ -24,7 +22,8 @@ from protocol.errors import Refused
 from protocol.ipc import Entry
 from protocol.names import InstructionId
 from protocol.voting import BALLOT_STATES, BallotType, Method, TieBreaker, Why
-from tests.kernel.store.busy_workspace import MEMBERS, SPACE, STARVATION_MS, BusyWorkspace, asked
+from tests.kernel.store.busy_workspace import MEMBERS, SPACE, STARVATION_MS, BusyWorkspace, asked, refused
+from tests.shorthand import present
 
 pytestmark = pytest.mark.promise("P24", "XF18")
 
@@ -35,21 +34,12 @@ COUNT = {
 }
 
 
-@pytest.fixture
-def workspace() -> Iterator[BusyWorkspace]:
-    database = open_database(MEMORY)
-    workspace = BusyWorkspace(database)
-    workspace.begin()
-    yield workspace
-    database.close()
-
-
 def test_who_puts_something_to_the_vote_wakes_everybody_else_once(workspace: BusyWorkspace) -> None:
     put = workspace.create("alice", asked())
     assert (put.ballot.id, put.ballot.electors, put.ballot.resolution.quorum) == ("p1", MEMBERS, 3)
     assert workspace.woken_by("proposal") == ["bob", "carol"]
     assert len(put.instruction_ids) == 2
-    conn = workspace.database.writer()
+    conn = workspace.conn
     rows = conn.execute("SELECT lane, hops, by_mention FROM instructions WHERE id > 3").fetchall()
     assert rows == [(0, 1, 1), (0, 1, 1)]
     assert workspace.told() == [("proposal", "alice", "[PROPOSAL:p1] Which one?")]
@@ -107,20 +97,8 @@ def test_a_vote_that_cannot_be_changes_nothing(
     workspace.create("alice", asked())
     workspace.vote("bob", "p1", "a")
     before = (workspace.told(), workspace.ballot("p1"))
-    with pytest.raises(Refused) as caught:
-        workspace.vote(who, name, choice)
-    assert caught.value.code == code
+    assert refused(lambda: workspace.vote(who, name, choice)) == code
     assert (workspace.told(), workspace.ballot("p1")) == before
-
-
-def test_the_same_vote_again_changes_nothing_and_is_no_fault(workspace: BusyWorkspace) -> None:
-    workspace.create("alice", asked())
-    first = workspace.vote("bob", "p1", "a")
-    again = workspace.vote("bob", "p1", "a")
-    assert (first.again, again.again, again.ballot) == (False, True, first.ballot)
-    workspace.vote("alice", "p1", "a")
-    assert workspace.vote("bob", "p1", "a").again
-    assert [kind for kind, _, _ in workspace.told()] == ["proposal", "vote", "vote", "resolved"]
 
 
 @pytest.mark.promise("XF18")
@@ -139,14 +117,14 @@ def test_nobody_votes_after_it_has_ended_or_once_its_time_is_up(workspace: BusyW
 async def test_of_two_last_votes_at_once_one_ends_it(workspace: BusyWorkspace) -> None:
     workspace.create("alice", asked(quorum=2))
     workspace.vote("alice", "p1", "a")
-    refused: list[str] = []
+    codes: list[str] = []
     writer = Writer(database=workspace.database, clock_ms=lambda: workspace.now_ms, publish=lambda _events: None)
 
     async def cast(who: str) -> None:
         try:
             await writer.commit(vote, SPACE, "p1", "a", author=workspace.author(who))
         except Refused as no:
-            refused.append(no.code)
+            codes.append(no.code)
 
     async with trio.open_nursery() as service:
         await service.start(writer.run)
@@ -154,42 +132,25 @@ async def test_of_two_last_votes_at_once_one_ends_it(workspace: BusyWorkspace) -
             both.start_soon(cast, "bob")
             both.start_soon(cast, "carol")
         writer.close()
-    assert refused == ["conflict"]
+    assert codes == ["conflict"]
     assert [kind for kind, _, _ in workspace.told()] == ["proposal", "vote", "vote", "resolved"]
 
 
 @pytest.mark.promise("XF18")
 def test_who_came_later_or_works_elsewhere_has_no_vote(workspace: BusyWorkspace) -> None:
     workspace.create("alice", asked())
-    workspace.database.writer().execute("DELETE FROM electors WHERE name = 'carol'").fetchall()
-    with pytest.raises(Refused) as caught:
-        workspace.vote("carol", "p1", "a")
-    assert caught.value.code == "forbidden"
-    with pytest.raises(Refused) as caught:
-        workspace.commit(vote, "other:main", "p1", "a", author=workspace.author("bob"))
-    assert caught.value.code == "forbidden"
-    with pytest.raises(Refused) as caught:
-        workspace.commit(vote, SPACE, "p1", "a", author=Author(InstructionId("i2"), 7))
-    assert caught.value.code == "stale_attempt"
-
-
-def test_a_person_may_vote_once_and_nobody_waits_for_it(workspace: BusyWorkspace) -> None:
-    workspace.create("alice", asked())
-    workspace.vote("user", "p1", "b")
-    assert workspace.ballot("p1").missing == MEMBERS
-    with pytest.raises(Refused, match="final"):
-        workspace.vote("user", "p1", "a")
-    workspace.vote("alice", "p1", "a")
-    workspace.vote("bob", "p1", "b")
-    assert workspace.ballot("p1").state == "open"
-    assert workspace.vote("carol", "p1", "a").ballot.winner is None
+    workspace.conn.execute("DELETE FROM electors WHERE name = 'carol'").fetchall()
+    bob, nobody = workspace.author("bob"), Author(InstructionId("i2"), 7)
+    assert refused(lambda: workspace.vote("carol", "p1", "a")) == "forbidden"
+    assert refused(lambda: workspace.commit(vote, "other:main", "p1", "a", author=bob)) == "forbidden"
+    assert refused(lambda: workspace.commit(vote, SPACE, "p1", "a", author=nobody)) == "stale_attempt"
 
 
 @pytest.mark.promise("P24")
 def test_its_deadline_ends_it_though_a_voter_is_dead(workspace: BusyWorkspace) -> None:
     workspace.create("alice", asked())
     workspace.vote("bob", "p1", "b")
-    assert next_due_ms(workspace.database.writer(), STARVATION_MS) == workspace.now_ms + 60_000
+    assert next_due_ms(workspace.conn, STARVATION_MS) == workspace.now_ms + 60_000
     workspace.advance(59.999)
     assert workspace.ballot("p1").state == "open"
     workspace.advance(0.001)
@@ -197,24 +158,7 @@ def test_its_deadline_ends_it_though_a_voter_is_dead(workspace: BusyWorkspace) -
     assert (ended.state, ended.winner, ended.why) == ("resolved", "b", "deadline")
     assert workspace.told()[-1] == ("resolved", "system", "[RESOLVED:p1] Which one?")
     assert workspace.woken_by("resolved") == ["alice"]
-    assert workspace.database.writer().execute("SELECT max(hops) FROM messages WHERE kind = 'resolved'").get == 2
-
-
-def test_without_a_winner_its_deadline_says_expired(workspace: BusyWorkspace) -> None:
-    workspace.create("alice", asked())
-    workspace.advance(61)
-    assert (workspace.ballot("p1").state, workspace.ballot("p1").winner) == ("expired", None)
-    assert workspace.told()[-1][2] == "[EXPIRED:p1] Which one?"
-
-
-@pytest.mark.promise("P24")
-def test_a_deadline_that_came_while_no_kernel_ran_counts(workspace: BusyWorkspace) -> None:
-    workspace.create("alice", asked())
-    workspace.now_ms += 3_600_000
-    workspace.restart()
-    workspace.advance(0)
-    workspace.advance(0)
-    assert [kind for kind, _, _ in workspace.told()].count("resolved") == 1
+    assert workspace.conn.execute("SELECT max(hops) FROM messages WHERE kind = 'resolved'").get == 2
 
 
 @pytest.mark.promise("P21", "TF01", "TF14")
@@ -225,7 +169,7 @@ def test_a_clock_that_was_set_meanwhile_moves_its_deadline_along(workspace: Busy
     workspace.create("alice", asked())
     workspace.now_ms += by_ms + 20_000
     workspace.commit(recover, machine=HostClock("boot", by_ms))
-    due_ms = next_due_ms(workspace.database.writer(), STARVATION_MS * 1000)
+    due_ms = next_due_ms(workspace.conn, STARVATION_MS * 1000)
     assert due_ms == workspace.now_ms + 40_000
 
 
@@ -255,14 +199,6 @@ def test_its_creator_breaks_a_tie_by_voting_once_more(workspace: BusyWorkspace) 
     assert workspace.woken_by("resolved") == []
 
 
-def test_a_tie_that_nobody_breaks_ends_at_the_deadline(workspace: BusyWorkspace) -> None:
-    workspace.create("user", asked("decision", "abc", tie_breaker="creator-decides"))
-    for name, choice in (("alice", "a"), ("bob", "b"), ("carol", "c")):
-        workspace.vote(name, "p1", choice)
-    workspace.advance(61)
-    assert (workspace.ballot("p1").state, workspace.ballot("p1").why) == ("expired", "deadline")
-
-
 def test_an_assignment_gives_each_option_who_chose_it(workspace: BusyWorkspace) -> None:
     workspace.create("alice", asked("assignment", "xy"))
     for name, choice in (("alice", "x"), ("bob", "y"), ("carol", "x")):
@@ -280,9 +216,7 @@ def test_an_election_is_between_the_members_and_an_approval_yes_or_no(workspace:
 
 def test_who_put_it_to_the_vote_or_a_person_may_take_it_back(workspace: BusyWorkspace) -> None:
     workspace.create("alice", asked())
-    with pytest.raises(Refused) as caught:
-        workspace.cancel("bob", "p1")
-    assert caught.value.code == "forbidden"
+    assert refused(lambda: workspace.cancel("bob", "p1")) == "forbidden"
     ended = workspace.cancel("alice", "p1").ballot
     assert (ended.state, ended.why, ended.ended_by, ended.reason) == ("cancelled", "cancelled", "alice", "never mind")
     with pytest.raises(Refused, match="cancelled"):
@@ -301,18 +235,16 @@ def test_names_are_ones_own_or_given_and_never_used_twice_in_a_run(workspace: Bu
     assert len({workspace.create("alice", asked()).ballot.id for _ in range(3)}) == 3
     workspace.create("alice", asked(name="release"))
     workspace.cancel("alice", "release")
-    with pytest.raises(Refused) as caught:
-        workspace.create("bob", asked(name="release"))
-    assert caught.value.code == "already_exists"
+    assert refused(lambda: workspace.create("bob", asked(name="release"))) == "already_exists"
 
 
 def test_the_next_run_begins_with_none(workspace: BusyWorkspace) -> None:
     workspace.create("alice", asked(name="release"))
     workspace.commit(stop_workflow, SPACE, "stopped", 0)
     workspace.begin()
-    assert voting.in_space(workspace.database.writer(), SPACE) == ()
+    assert voting.in_space(workspace.conn, SPACE) == ()
     assert workspace.create("alice", asked(name="release")).ballot.state == "open"
-    everywhere = voting.everywhere(workspace.database.writer(), open_only=False)
+    everywhere = voting.everywhere(workspace.conn, open_only=False)
     assert [(one.id, one.state) for one in everywhere.proposals] == [("release", "open"), ("release", "cancelled")]
 
 
@@ -332,19 +264,15 @@ def test_too_many_open_ones_are_refused(workspace: BusyWorkspace) -> None:
     with pytest.raises(Refused, match="the limit is 16"):
         workspace.create("bob", asked())
     workspace.commit(stop_workflow, SPACE, "stopped", 0)
-    states = {one.state for one in voting.in_space(workspace.database.writer(), SPACE)}
+    states = {one.state for one in voting.in_space(workspace.conn, SPACE)}
     assert states == {"cancelled"}
     assert workspace.woken_by("resolved") == []
 
 
 def test_where_nobody_hears_each_other_nobody_votes(workspace: BusyWorkspace) -> None:
-    with pytest.raises(Refused) as caught:
-        workspace.commit(create, "dm:alice", asked())
-    assert caught.value.code == "not_a_participant"
+    assert refused(lambda: workspace.commit(create, "dm:alice", asked())) == "not_a_participant"
     workspace.commit(stop_workflow, SPACE, "stopped", 0)
-    with pytest.raises(Refused) as caught:
-        workspace.commit(create, SPACE, asked())
-    assert caught.value.code == "workflow_not_running"
+    assert refused(lambda: workspace.commit(create, SPACE, asked())) == "workflow_not_running"
 
 
 @pytest.mark.promise("P4")
@@ -356,7 +284,7 @@ def test_a_call_that_is_made_again_is_answered_as_it_was(workspace: BusyWorkspac
     assert workspace.create("alice", asked(), "0.0:c") == put
     assert workspace.vote("bob", "p1", "a", "0.0:v") == voted
     assert workspace.cancel("alice", "p1", "0.1:x") == gone
-    assert [one.id for one in voting.in_space(workspace.database.writer(), SPACE)] == ["p1"]
+    assert [one.id for one in voting.in_space(workspace.conn, SPACE)] == ["p1"]
     assert workspace.create("alice", asked(), "0.2:c").ballot.id == "p2"
 
 
@@ -372,8 +300,7 @@ def test_a_call_without_a_key_is_made_once_too_after_an_interruption(workspace: 
 def test_a_tie_is_broken_though_the_same_vote_was_cast_before_an_interruption(workspace: BusyWorkspace) -> None:
     workspace.create("alice", asked(tie_breaker="creator-decides", quorum=2))
     voted = workspace.vote("alice", "p1", "a")
-    author = workspace.author("alice")
-    assert author is not None
+    author = present(workspace.author("alice"))
     shown = Entry(k=0, kind="tool", text=f'{{"message_id":"{voted.message_id}"}}')
     workspace.commit(journal, author.instruction, author.epoch, shown)
     workspace.vote("bob", "p1", "b")
@@ -385,11 +312,11 @@ def test_what_is_cleared_leaves_nothing_of_it(workspace: BusyWorkspace) -> None:
     workspace.create("alice", asked(name="fire-bob"))
     workspace.vote("bob", "fire-bob", "a", reason="revenge")
     workspace.create("carol", asked())
-    for (number,) in workspace.database.writer().execute("SELECT id FROM instructions").fetchall():
+    for (number,) in workspace.conn.execute("SELECT id FROM instructions").fetchall():
         workspace.commit(cancel, f"i{number}")
     cleared = workspace.commit(clear, SPACE)
     assert cleared.messages > 0
-    conn = workspace.database.writer()
+    conn = workspace.conn
     for table in ("ballots", "electors", "votes"):
         assert conn.execute(COUNT[table]).get == 0
     assert (
@@ -404,28 +331,28 @@ def test_what_is_cleared_leaves_nothing_of_it(workspace: BusyWorkspace) -> None:
 def test_retention_keeps_what_was_voted_on(workspace: BusyWorkspace) -> None:
     workspace.create("alice", asked(quorum=1))
     workspace.vote("bob", "p1", "a")
-    for (number,) in workspace.database.writer().execute("SELECT id FROM instructions").fetchall():
+    for (number,) in workspace.conn.execute("SELECT id FROM instructions").fetchall():
         workspace.commit(cancel, f"i{number}")
     workspace.now_ms += 31 * 86_400_000
-    workspace.commit(
-        sweep_instructions, retention.instructions(workspace.database.writer(), workspace.now_ms), workspace.now_ms
-    )
-    assert workspace.database.writer().execute("SELECT count(*) FROM effects").get == 0
+    workspace.commit(sweep_instructions, retention.instructions(workspace.conn, workspace.now_ms), workspace.now_ms)
+    assert workspace.conn.execute("SELECT count(*) FROM effects").get == 0
     assert (workspace.ballot("p1").winner, len(workspace.ballot("p1").votes)) == ("a", 1)
 
 
 def test_the_seed_of_lots_is_the_ballots_own(workspace: BusyWorkspace) -> None:
-    workspace.create("alice", asked("decision", "abc", tie_breaker="random"))
-    for name, choice in (("alice", "a"), ("bob", "b"), ("carol", "c")):
-        workspace.vote(name, "p1", choice)
-    assert workspace.ballot("p1").winner in {"a", "b", "c"}
+    for number in range(1, 9):
+        workspace.create("alice", asked("decision", "abc", tie_breaker="random"))
+        for name, choice in (("alice", "a"), ("bob", "b"), ("carol", "c")):
+            workspace.vote(name, f"p{number}", choice)
+    winners = {workspace.ballot(f"p{number}").winner for number in range(1, 9)}
+    assert winners <= {"a", "b", "c"} and len(winners) > 1
 
 
 @pytest.mark.promise("P27")
 def test_a_limit_of_the_workflow_keeps_who_would_be_woken_waiting(workspace: BusyWorkspace) -> None:
-    workspace.database.writer().execute("UPDATE workflows SET instructions_limit = 3").fetchall()
+    workspace.conn.execute("UPDATE workflows SET instructions_limit = 3").fetchall()
     put = workspace.create("alice", asked())
-    rows = workspace.database.writer().execute("SELECT state, waits_for FROM instructions WHERE id > 3").fetchall()
+    rows = workspace.conn.execute("SELECT state, waits_for FROM instructions WHERE id > 3").fetchall()
     assert rows == [("waiting", "hops")] * 2
     workspace.advance(61)
     assert (put.ballot.state, workspace.ballot("p1").state) == ("open", "expired")
@@ -444,5 +371,5 @@ def test_a_limit_of_the_workflow_keeps_who_would_be_woken_waiting(workspace: Bus
 def test_the_schema_knows_the_words_of_the_protocol(
     workspace: BusyWorkspace, column: str, words: tuple[str, ...]
 ) -> None:
-    schema = str(workspace.database.writer().execute("SELECT sql FROM sqlite_schema WHERE name = 'ballots'").get)
+    schema = str(workspace.conn.execute("SELECT sql FROM sqlite_schema WHERE name = 'ballots'").get)
     assert f"CHECK ({column} IN ({', '.join(repr(word) for word in words)}))" in schema

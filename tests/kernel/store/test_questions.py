@@ -13,17 +13,17 @@ from kernel.store import entries, instructions, messages
 from kernel.store.circuit_breakers import ProviderFailure
 from kernel.store.instruction_views import all_missing_credentials
 from kernel.store.transitions.append import append
-from kernel.store.transitions.close import EndStatus, cancel, close
-from kernel.store.transitions.journal import journal
+from kernel.store.transitions.close import EndStatus, cancel
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.recovery import recover
-from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.requeue import Requeue
 from kernel.store.transitions.runs import end_run
 from kernel.store.transitions.steering import pause_workflow, promote, reset_agent, resume_workflow, retry
 from kernel.store.workflows import running_runs
 from protocol.errors import Cause, Refused
 from protocol.ipc import Entry, ToolCall
 from tests.kernel.store.running_store import Store
+from tests.shorthand import refusal
 
 YIELDED = Requeue(status="yielded", outcome="yielded")
 ANSWER = "bob answers (i2):\n\n42"
@@ -48,9 +48,9 @@ async def ask(store: Store, leased: Leased, name: str, call_key: str | None = No
 async def step(store: Store, leased: Leased, k: int, tool: str = "ask_agent") -> str | None:
     """A reply that calls a tool, and the entry of its result. Returns what presses then."""
     call = Entry(k=k, kind="reply", calls=(ToolCall(id="c", name=tool),), stop_reason="tool_use")
-    await store.writer.commit(journal, leased.instruction, leased.epoch, call)
+    await store.journal(leased.instruction, leased.epoch, call)
     result = Entry(k=k + 1, kind="tool", call_id="c", name=tool, text="asked")
-    return await store.writer.commit(journal, leased.instruction, leased.epoch, result)
+    return await store.journal(leased.instruction, leased.epoch, result)
 
 
 async def asked(store: Store, *more: str, limits: bytes = b"{}") -> Leased:
@@ -65,14 +65,14 @@ async def waiting(store: Store, *more: str) -> None:
     """Alice waits for the answer of bob, which is at work."""
     alice = await asked(store, *more)
     assert await step(store, alice, 0) == "asked"
-    await store.writer.commit(requeue, "i1", 1, YIELDED)
+    await store.requeue("i1", 1, YIELDED)
     await take(store, "i2")
 
 
 async def answers(
     store: Store, instruction: str = "i2", text: str = "42", status: EndStatus = "done", cause: Cause | None = None
 ) -> None:
-    await store.writer.commit(close, instruction, 1, status=status, text=text, cause=cause)
+    await store.close(instruction, 1, status=status, text=text, cause=cause)
 
 
 def rows(store: Store) -> dict[str, tuple[Any, ...]]:
@@ -112,8 +112,8 @@ async def test_an_answer_that_comes_later_wakes_who_waits_for_it(store: Store) -
     assert notes(store) == [(2, ANSWER)]
     again = await take(store, "i1")
     assert again.entries == 3
-    await store.writer.commit(journal, "i1", again.epoch, Entry(k=3, kind="reply", stop_reason="end_turn", last=True))
-    await store.writer.commit(close, "i1", again.epoch, status="done", text="so 42")
+    await store.journal("i1", again.epoch, Entry(k=3, kind="reply", stop_reason="end_turn", last=True))
+    await store.close("i1", again.epoch, status="done", text="so 42")
     assert len(notes(store)) == 1
 
 
@@ -129,11 +129,11 @@ async def test_an_answer_that_came_first_is_told_when_who_asked_makes_room(when:
         assert await step(store, alice, 0) == "asked"
         await answers(store)
     assert notes(store) == []
-    await store.writer.commit(requeue, "i1", 1, YIELDED)
+    await store.requeue("i1", 1, YIELDED)
     assert rows(store)["i1"] == ("yielded", None, None)
     assert notes(store) == [(2, ANSWER)]
     again = await take(store, "i1")
-    await store.writer.commit(requeue, "i1", again.epoch, YIELDED)
+    await store.requeue("i1", again.epoch, YIELDED)
     assert len(notes(store)) == 1
 
 
@@ -149,7 +149,7 @@ async def test_an_attempt_that_ends_before_it_made_room_waits_all_the_same(
     alice = await asked(store)
     if entry:
         await step(store, alice, 0)
-    await store.writer.commit(requeue, "i1", 1, parking)
+    await store.requeue("i1", 1, parking)
     assert rows(store)["i1"] == ("waiting", "answer", "i2")
     await take(store, "i2")
     await answers(store)
@@ -166,11 +166,11 @@ async def test_a_kernel_that_dies_in_between_neither_loses_nor_repeats_the_answe
         await step(store, alice, 0)
     if moment in ("parked", "answering", "answered"):
         await step(store, alice, 0)
-        await store.writer.commit(requeue, "i1", 1, YIELDED)
+        await store.requeue("i1", 1, YIELDED)
     if moment in ("answering", "answered first", "answered"):
         await take(store, "i2")
     if moment == "answering":
-        await store.writer.commit(journal, "i2", 1, Entry(k=0, kind="reply", text="42", stop_reason="end_turn"))
+        await store.journal("i2", 1, Entry(k=0, kind="reply", text="42", stop_reason="end_turn"))
     if moment.startswith("answered"):
         await answers(store)
     for _ in range(2):
@@ -178,7 +178,7 @@ async def test_a_kernel_that_dies_in_between_neither_loses_nor_repeats_the_answe
     if rows(store)["i2"][0] == "queued":
         assert rows(store)["i1"] == ("waiting", "answer", "i2")
         leased = await take(store, "i2")
-        await store.writer.commit(close, "i2", leased.epoch, status="done", text="42")
+        await store.close("i2", leased.epoch, status="done", text="42")
     assert rows(store) == {"i1": ("queued", None, None), "i2": ("done", None, None)}
     assert [text for _, text in notes(store)] == [ANSWER]
 
@@ -204,7 +204,7 @@ async def test_a_question_that_a_person_takes_back_is_answered_with_that(store: 
     assert notes(store) == [(2, "(bob did not answer: i2 ended cancelled, permanent: cancelled.)")]
     alice = await take(store, "i1")
     assert await ask(store, alice, "carol") == "i3"
-    await store.writer.commit(requeue, "i1", alice.epoch, YIELDED)
+    await store.requeue("i1", alice.epoch, YIELDED)
     await take(store, "i3")
     await answers(store, "i3", " ")
     assert notes(store)[1] == (3, "(carol completed i3 without a text.)")
@@ -214,7 +214,7 @@ async def test_who_asked_two_goes_on_once_both_have_answered(store: Store) -> No
     alice = await asked(store, "carol")
     await ask(store, alice, "carol")
     await step(store, alice, 0)
-    await store.writer.commit(requeue, "i1", 1, YIELDED)
+    await store.requeue("i1", 1, YIELDED)
     for one in ("i2", "i3"):
         await take(store, one)
     assert rows(store)["i1"] == ("waiting", "answer", "i2")
@@ -238,10 +238,8 @@ async def test_a_repeated_call_asks_once_and_an_old_attempt_nobody(store: Store)
         for _ in range(5):
             nursery.start_soon(call)
     assert made == ["i2"] * 5
-    await store.writer.commit(requeue, "i1", 1, YIELDED)
-    with pytest.raises(Refused) as late:
-        await ask(store, alice, "bob", "0.1:c")
-    assert late.value.code == "stale_attempt"
+    await store.requeue("i1", 1, YIELDED)
+    assert await refusal(ask(store, alice, "bob", "0.1:c")) == "stale_attempt"
     assert set(rows(store)) == {"i1", "i2"}
 
 
@@ -259,7 +257,7 @@ async def test_a_circle_is_refused_and_ends_with_who_no_longer_waits(store: Stor
 
 
 async def _again(store: Store, instruction: str) -> Leased:
-    await store.writer.commit(requeue, instruction, 1, Requeue(status="queued", outcome="restarted"))
+    await store.requeue(instruction, 1, Requeue(status="queued", outcome="restarted"))
     return await take(store, instruction)
 
 
@@ -274,7 +272,7 @@ async def test_who_does_not_wait_any_more_may_be_asked_back(why: str, store: Sto
         await store.writer.commit(retry, "i2")
         bob = await take(store, "i2")
     assert await ask(store, bob, "alice") == "i3"
-    await store.writer.commit(close, "i2", bob.epoch, status="done", text="42")
+    await store.close("i2", bob.epoch, status="done", text="42")
     assert len(notes(store)) == (why != "cancelled")
 
 
@@ -301,7 +299,7 @@ async def test_work_of_a_paused_workflow_waits_for_its_answer_first(store: Store
     alice = await asked(store)
     await step(store, alice, 0)
     await store.writer.commit(pause_workflow, "review:main")
-    await store.writer.commit(requeue, "i1", 1, YIELDED)
+    await store.requeue("i1", 1, YIELDED)
     await store.writer.commit(resume_workflow, "review:main")
     assert rows(store) == {"i1": ("waiting", "answer", "i2"), "i2": ("queued", None, None)}
     await store.writer.commit(promote, "i1")
@@ -312,7 +310,7 @@ async def test_work_of_a_paused_workflow_waits_for_its_answer_first(store: Store
 async def test_who_is_tried_again_still_gets_its_answer_unless_it_begins_afresh(fresh: bool, store: Store) -> None:
     alice = await asked(store)
     await step(store, alice, 0)
-    await store.writer.commit(close, "i1", 1, status="dead", cause="crash")
+    await store.close("i1", 1, status="dead", cause="crash")
     await store.writer.commit(retry, "i1", fresh=fresh)
     assert rows(store)["i1"] == (("queued", None, None) if fresh else ("waiting", "answer", "i2"))
     await take(store, "i2")
@@ -328,7 +326,7 @@ async def test_who_goes_on_after_it_was_incomplete_gets_the_answer_that_the_othe
     """continue: the thread has the question in it, so the answer belongs there, whenever it comes; and only once."""
     alice = await asked(store)
     await step(store, alice, 0)
-    await store.writer.commit(close, "i1", 1, status="incomplete", cause="max_steps")
+    await store.close("i1", 1, status="incomplete", cause="max_steps")
     await take(store, "i2")
     if answered:
         await answers(store)
@@ -354,9 +352,7 @@ async def test_a_run_goes_on_while_who_was_asked_can(store: Store) -> None:
     await waiting(store)
     assert isinstance(judged(store), int)
     assert stands(store) == Readiness("runnable", "answer")
-    await store.writer.commit(
-        requeue, "i2", 1, Requeue(status="queued", outcome="x", not_before_ms=store.clock.now_ms + 9)
-    )
+    await store.requeue("i2", 1, Requeue(status="queued", outcome="x", not_before_ms=store.clock.now_ms + 9))
     assert judged(store) == 9
     assert stands(store) == Readiness("time", "backoff", store.clock.now_ms + 9)
 
@@ -367,10 +363,10 @@ async def test_a_run_ends_for_the_reason_that_keeps_who_was_asked(store: Store) 
     await waiting(store, "carol")
     bob = await _again(store, "i2")
     await ask(store, bob, "carol")
-    await store.writer.commit(requeue, "i2", bob.epoch, YIELDED)
+    await store.requeue("i2", bob.epoch, YIELDED)
     await take(store, "i3")
     refused = Requeue(status="queued", outcome="auth", cause="auth", trip=ProviderFailure("p#1", "auth", None, 0.0))
-    await store.writer.commit(requeue, "i3", 1, refused)
+    await store.requeue("i3", 1, refused)
     assert [stands(store, one) for one in ("i1", "i2", "i3")] == [Readiness("person", "credentials")] * 3
     over = judged(store)
     assert isinstance(over, RunCompletion)
@@ -384,14 +380,14 @@ async def test_who_waits_for_an_agent_without_a_key_is_told_which(store: Store) 
         status="waiting", outcome="auth", cause="auth", waits_for="credentials", wait_key=f"agent:{bob.agent}",
         holds=True, stderr_tail="no key for p",
     )  # fmt: skip
-    await store.writer.commit(requeue, "i2", bob.epoch, missing)
+    await store.requeue("i2", bob.epoch, missing)
     assert store.reader.now(all_missing_credentials, ("i1", "i2")) == {"i1": "no key for p", "i2": "no key for p"}
     await store.writer.commit(reset_agent, bob.agent)
     bob = await take(store, "i2")
     refused = replace(
         missing, wait_key=None, waits_for=None, status="queued", trip=ProviderFailure("p#1", "auth", None, 0.0)
     )
-    await store.writer.commit(requeue, "i2", bob.epoch, refused)
+    await store.requeue("i2", bob.epoch, refused)
     assert store.reader.now(all_missing_credentials, ("i1", "i2")) == {}
 
 
@@ -400,7 +396,7 @@ async def test_a_limit_that_holds_the_question_leaves_both_to_be_continued(store
     """Exit 6; who asked is incomplete like what it asked for, not cancelled."""
     alice = await asked(store, limits=b'{"instructions":1}')
     assert await step(store, alice, 0) == "asked"
-    await store.writer.commit(requeue, "i1", 1, YIELDED)
+    await store.requeue("i1", 1, YIELDED)
     over = judged(store)
     assert isinstance(over, RunCompletion) and over.exit_code == 6
     assert await store.writer.commit(end_run, 1)

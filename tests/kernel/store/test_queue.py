@@ -25,20 +25,8 @@ from protocol.instruction import STATUSES, Status, Usage
 from protocol.ipc import Entry
 from protocol.names import AgentKey
 from tests.kernel.store.running_store import START_MS, Store, steps_of
-
-
-def ready(store: Store) -> list[str]:
-    return [one.id for one in store.reader.now(instructions.ready, store.clock.now_ms, 10)]
-
-
-async def test_the_urgent_lane_goes_first_and_each_lane_is_first_come(store: Store) -> None:
-    space = await store.workflow("alice", "bob")
-    await store.said(space, "one", to=("alice",))
-    await store.said(space, "two", to=("alice",))
-    assert ready(store) == ["i1"]
-    await store.said(space, "@alice three")
-    await store.said(space, "four", to=("bob",))
-    assert ready(store) == ["i3", "i4"]
+from tests.kernel.store.test_circuit_breakers import ready
+from tests.shorthand import present, refusal
 
 
 async def test_a_parked_instruction_keeps_its_place(store: Store) -> None:
@@ -46,7 +34,7 @@ async def test_a_parked_instruction_keeps_its_place(store: Store) -> None:
     for text in ("one", "two"):
         await store.said("dm:alice", text)
     await store.take("i1")
-    await store.writer.commit(requeue, "i1", 1, Requeue(status="yielded", outcome="yielded", preempted=True))
+    await store.requeue("i1", 1, Requeue(status="yielded", outcome="yielded", preempted=True))
     assert ready(store) == ["i1"]
     report = store.reader.now(instruction_views.queue, "alice", store.clock.now_ms)
     assert [(one.id, one.status, one.preempted) for one in report.instructions] == [
@@ -59,11 +47,8 @@ async def test_what_waits_for_its_time_is_passed_over_until_then(store: Store) -
     await store.agents("alice")
     await store.given("dm:alice", "one")
     due = START_MS + 5000
-    await store.writer.commit(
-        requeue,
-        "i1",
-        1,
-        Requeue(status="queued", not_before_ms=due, outcome="network", cause="network", charge="attempt"),
+    await store.requeue(
+        "i1", 1, Requeue(status="queued", not_before_ms=due, outcome="network", cause="network", charge="attempt")
     )
     assert ready(store) == []
     assert store.reader.now(instructions.next_due_ms, store.clock.now_ms) == due
@@ -84,28 +69,19 @@ async def test_an_attempt_is_charged_where_it_belongs(
     """Counters that are never mixed."""
     await store.agents("alice")
     await store.given("dm:alice", "one")
-    await store.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome=cause, cause=cause, charge=charge))  # type: ignore[arg-type]
+    await store.requeue("i1", 1, Requeue(status="queued", outcome=cause, cause=cause, charge=charge))  # type: ignore[arg-type]
     store.clock.now_ms += 1
     again = await store.take("i1")
     assert (again.n, again.attempts, again.crashes) == expected
-
-
-async def test_a_paused_agent_is_not_ready_and_keeps_its_queue(store: Store) -> None:
-    await store.agents("alice")
-    await store.said("dm:alice", "one")
-    await store.writer.commit(set_agent_state, AgentKey("alice"), "paused", "asked")
-    assert ready(store) == []
-    await store.writer.commit(set_agent_state, AgentKey("alice"), "active")
-    assert ready(store) == ["i1"]
 
 
 async def test_usage_is_the_sum_of_what_was_booked(store: Store) -> None:
     await store.agents("alice")
     await store.given("dm:alice", "one")
     used = Usage(input_tokens=10, output_tokens=2, cost_usd=0.25)
-    await store.writer.commit(journal, "i1", 1, Entry(k=0, kind="reply", usage=used))
-    await store.writer.commit(journal, "i1", 1, Entry(k=1, kind="reply", usage=Usage(input_tokens=1)))
-    await store.writer.commit(close, "i1", 1, status="done", text="ok", usage=Usage(output_tokens=5, cost_usd=0.5))
+    await store.journal("i1", 1, Entry(k=0, kind="reply", usage=used))
+    await store.journal("i1", 1, Entry(k=1, kind="reply", usage=Usage(input_tokens=1)))
+    await store.close("i1", 1, status="done", text="ok", usage=Usage(output_tokens=5, cost_usd=0.5))
     (result,) = store.reader.now(instructions.results, ["i1"])
     assert result.usage == Usage(input_tokens=11, output_tokens=7, cost_usd=0.75)
     (process,) = store.reader.now(agents.ps, store.clock.now_ms)
@@ -118,9 +94,12 @@ async def test_an_agent_speaks_only_as_itself(store: Store) -> None:
     leased = await store.take("i1")
     author = Author(leased.instruction, leased.epoch)
     for sender, where in (("bob", space), ("alice", "dm:alice")):
-        with pytest.raises(Refused) as caught:
-            await store.writer.commit(append, Draft(kind="said", space=where, sender=sender, text="x", author=author))
-        assert caught.value.code == "forbidden"
+        assert (
+            await refusal(
+                store.writer.commit(append, Draft(kind="said", space=where, sender=sender, text="x", author=author))
+            )
+            == "forbidden"
+        )
 
 
 async def test_an_agent_acknowledges_only_what_reached_it_here(store: Store) -> None:
@@ -140,7 +119,7 @@ async def test_a_run_knows_when_it_is_quiet(store: Store) -> None:
     (progress,) = store.reader.now(workflows.running_runs, store.clock.now_ms)
     assert (progress.space, progress.waits, progress.failed) == (space, None, 0)
     await store.take("i1")
-    await store.writer.commit(close, "i1", 1, status="failed", cause="auth")
+    await store.close("i1", 1, status="failed", cause="auth")
     (progress,) = store.reader.now(workflows.running_runs, store.clock.now_ms)
     assert (progress.waits, progress.failed, progress.limited) == (RunWaits(), 1, False)
 
@@ -166,9 +145,7 @@ async def test_the_roster_tells_changes_only_and_keeps_who_has_work(store: Store
     await store.agents("alice", "bob")
     assert len(store.told) == told
     await store.said("dm:alice", "work")
-    with pytest.raises(Refused) as caught:
-        await store.writer.commit(remove_agent, AgentKey("alice"))
-    assert caught.value.code == "conflict"
+    assert await refusal(store.writer.commit(remove_agent, AgentKey("alice"))) == "conflict"
     await store.writer.commit(remove_agent, AgentKey("bob"))
     assert [one.key for one in store.reader.now(agents.all)] == ["alice"]
 
@@ -207,8 +184,7 @@ async def test_putting_the_same_agents_again_leaves_their_state(store: Store) ->
     await store.writer.commit(set_agent_state, AgentKey("alice"), "error", "crash loop")
     await store.writer.commit(put_agents, [])
     await store.agents("alice")
-    record = store.reader.now(agents.row, "alice")
-    assert record is not None
+    record = present(store.reader.now(agents.row, "alice"))
     assert (record.state, record.reason) == ("error", "crash loop")
 
 
@@ -224,8 +200,7 @@ async def test_every_commit_does_what_the_table_of_states_says(store: Store, sta
         await store.writer.commit(force)
         with suppress(Refused):
             await store.writer.commit(COMMITS[step])
-        row = store.reader.now(lambda conn: conn.execute("SELECT state, epoch FROM instructions").fetchone())
-        assert row is not None
+        row = present(store.reader.now(lambda conn: conn.execute("SELECT state, epoch FROM instructions").fetchone()))
         changed = row[0] != state or (step == "entry" and store.reader.now(entries.of, "i1") != ())
         await store.writer.commit(reset)
         return cast(str, row[0]) if changed else None

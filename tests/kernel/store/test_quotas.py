@@ -1,8 +1,5 @@
 """What one instruction may do through the kernel's tools, and how much may wait for an agent."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import msgspec
 import pytest
 import trio
@@ -14,27 +11,21 @@ from kernel.store.attempts import QuotaReached, tell_reached
 from kernel.store.messages import add_feedback
 from kernel.store.transitions.append import append
 from kernel.store.transitions.approvals import ask
-from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import lease
-from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.requeue import Requeue
 from kernel.store.transitions.voting import vote
 from protocol.errors import Refused
 from protocol.names import AgentKey
-from tests.kernel.store.running_store import Store, open_store
+from tests.kernel.store.running_store import Store
+from tests.shorthand import present
 
 pytestmark = pytest.mark.promise("P10")
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    async with open_store(str(tmp_path / "store.db")) as opened:
-        yield opened
 
 
 async def at_work(store: Store, **limits: int) -> Author:
     """alice, who may do so much, is at work."""
     definition = msgspec.json.encode({"model": "mock/m", "limits": limits})
-    await store.writer.commit(put_agents, [AgentSpec(key=AgentKey("alice"), origin="file", definition=definition)])
+    await store.agent("alice", definition)
     (instruction,) = (await store.said("dm:alice", "go")).instruction_ids
     return Author(instruction, (await store.take(instruction)).epoch)
 
@@ -72,9 +63,8 @@ async def test_neither_calls_at_once_nor_another_attempt_lift_a_quota(store: Sto
             nursery.start_soon(one, number)
     assert len(refused) == 15
     parking = Requeue(status="queued", outcome="kernel_restart")
-    await store.writer.commit(requeue, author.instruction, author.epoch, parking)
-    again = await store.writer.commit(lease, author.instruction, b"another token")
-    assert again is not None
+    await store.requeue(author.instruction, author.epoch, parking)
+    again = present(await store.writer.commit(lease, author.instruction, b"another token"))
     with pytest.raises(QuotaReached):
         await says(store, Author(author.instruction, again.epoch), "n21")
 
@@ -127,7 +117,7 @@ async def test_that_a_quota_is_reached_is_told_once_and_forgotten_at_the_end(sto
         await store.writer.commit(tell_reached, author, reached.value.quota, reached.value.limit)
     (event,) = [one for one in store.told if one.type == "quota.reached"]
     assert (event.agent, event.instruction, event.data) == ("alice", "i1", {"quota": "messages", "limit": 0})
-    await store.writer.commit(close, author.instruction, author.epoch, status="done")
+    await store.close(author.instruction, author.epoch, status="done")
     assert store.database.reader().execute("SELECT count(*) FROM quotas").fetchall() == [(0,)]
 
 
@@ -138,7 +128,7 @@ async def test_a_full_queue_takes_no_more_until_something_is_done(store: Store) 
     with pytest.raises(Refused, match=r"queue of agent alice full: 2 instructions wait .*limits.queue: 2") as refused:
         await store.said("dm:alice", "three")
     assert (refused.value.code, *refused.value.meaning) == ("queue_full", 429, 1)
-    await store.writer.commit(close, author.instruction, author.epoch, status="done")
+    await store.close(author.instruction, author.epoch, status="done")
     await store.take("i2")
     assert (await store.said("dm:alice", "four")).instruction_ids == ("i4",)
 
@@ -168,7 +158,7 @@ async def test_a_reply_is_not_lost_because_a_queue_is_full(store: Store) -> None
     author = Author(instruction, leased.epoch)
     with pytest.raises(Refused, match="queue of agent bob full"):
         await store.writer.commit(append, Draft(kind="said", space=space, sender="alice", text="@bob 2", author=author))
-    closed = await store.writer.commit(close, instruction, leased.epoch, status="done", text="@bob over to you")
+    closed = await store.close(instruction, leased.epoch, status="done", text="@bob over to you")
     assert closed.instruction_ids == ()
     texts = store.database.reader().execute("SELECT text FROM messages").fetchall()
     assert ("@bob over to you",) in texts

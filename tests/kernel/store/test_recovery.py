@@ -19,10 +19,11 @@ from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.transitions.close import reply
 from kernel.store.transitions.journal import journal
 from kernel.store.transitions.recovery import Recovered, asked_to_stop, next_term, recover
-from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.requeue import Requeue
 from protocol.ipc import Entry
 from protocol.names import InstructionId, inline_key, instruction_id
 from tests.kernel.store.running_store import Store
+from tests.shorthand import present
 
 MINUTE_MS = 60_000
 
@@ -42,7 +43,7 @@ async def working(store: Store, *names: str) -> None:
 
 
 async def step(store: Store, instruction: str, epoch: int, k: int) -> None:
-    await store.writer.commit(journal, instruction, epoch, Entry(k=k, kind="reply", stop_reason="tool_use"))
+    await store.journal(instruction, epoch, Entry(k=k, kind="reply", stop_reason="tool_use"))
 
 
 def asked(question: str) -> Callable[[Connection], list[tuple[object, ...]]]:
@@ -68,8 +69,7 @@ async def test_what_is_open_at_three_kernel_deaths_without_getting_further_is_gi
         await step(store, "i2", number + 1, number)
         recovered = await boot(store)
     assert (recovered.given_up, recovered.requeued, recovered.safe_mode) == (("i1",), ("i2",), False)
-    found = store.reader.now(instruction_views.info, "i1", store.clock.now_ms)
-    assert found is not None
+    found = present(store.reader.now(instruction_views.info, "i1", store.clock.now_ms))
     assert (found.status, found.error_class, found.cause) == ("dead", "crash", "suspect_kernel_crash")
     *_, notice = store.reader.now(messages.channel, "dm:alice")
     assert (notice.kind, notice.sender) == ("system", "system")
@@ -162,7 +162,7 @@ async def test_what_waits_keeps_its_wait_and_a_clock_put_back_makes_it_no_longer
     now = store.clock.now_ms
     for number in (1, 2):
         parking = Requeue(status="queued", outcome="network", cause="network", not_before_ms=now + 5000)
-        await store.writer.commit(requeue, f"i{number}", 1, parking)
+        await store.requeue(f"i{number}", 1, parking)
     await boot(store)
     due = asked("SELECT not_before_ms FROM instructions ORDER BY id")
     assert store.reader.now(due) == [(now + 5000,)] * 2
@@ -212,7 +212,7 @@ async def test_a_new_kernel_asks_once_more_where_only_a_person_could_help(
     await working(store, "alice")
     failure = ProviderFailure("openai#1", cause, None, 0.0)  # type: ignore[arg-type]
     parking = Requeue(status="queued", outcome=cause, cause=cause, trip=failure)  # type: ignore[arg-type]
-    await store.writer.commit(requeue, "i1", 1, parking)
+    await store.requeue("i1", 1, parking)
     assert status(store, "i1") == "waiting"
     assert [one.reason for one in store.reader.now(circuit_breakers.breakers)] == [reason]
     await boot(store)
@@ -225,9 +225,7 @@ async def test_a_new_kernel_asks_once_more_where_only_a_person_could_help(
 async def test_a_provider_that_said_when_is_left_alone_until_then(store: Store) -> None:
     await working(store, "alice")
     failure = ProviderFailure("openai#1/m", "rate_limited", 60.0, 0.0)
-    await store.writer.commit(
-        requeue, "i1", 1, Requeue(status="queued", outcome="rate_limited", cause="rate_limited", trip=failure)
-    )
+    await store.requeue("i1", 1, Requeue(status="queued", outcome="rate_limited", cause="rate_limited", trip=failure))
     (before,) = store.reader.now(circuit_breakers.breakers)
     await boot(store)
     assert store.reader.now(circuit_breakers.breakers) == (before,)
@@ -241,8 +239,8 @@ async def test_who_waits_for_an_answer_that_is_there_goes_on(store: Store) -> No
     await working(store, "alice", "bob", "carol")
     for number, key in ((1, "i2"), (3, "i1")):
         parking = Requeue(status="waiting", outcome="asked", waits_for="answer", wait_key=key)
-        await store.writer.commit(requeue, f"i{number}", 1, parking)
-    await store.writer.commit(journal, "i2", 1, Entry(k=0, kind="reply", text="42", stop_reason="end_turn"))
+        await store.requeue(f"i{number}", 1, parking)
+    await store.journal("i2", 1, Entry(k=0, kind="reply", text="42", stop_reason="end_turn"))
     recovered = await boot(store)
     assert recovered.closed == ("i2",)
     assert [status(store, f"i{number}") for number in (1, 2, 3)] == ["queued", "done", "waiting"]
@@ -281,9 +279,7 @@ async def test_a_clock_that_was_set_while_no_kernel_ran_changes_no_wait_and_no_w
     first = await store.writer.commit(append, draft, request=key)
     await store.take("i1")
     due = store.clock.now_ms + 60_000
-    await store.writer.commit(
-        requeue, "i1", 1, Requeue(status="queued", not_before_ms=due, outcome="network", cause="network")
-    )
+    await store.requeue("i1", 1, Requeue(status="queued", not_before_ms=due, outcome="network", cause="network"))
     await store.writer.commit(recover, machine=HostClock("boot", 1_000))
     by_ms = days * 86_400_000
     store.clock.now_ms += by_ms
@@ -348,7 +344,7 @@ async def test_a_last_word_in_a_working_tree_is_no_end_before_the_tree_is_commit
         key = agent and inline_key(agent, space)
         await store.writer.commit(lambda tx: tx.write(TREE, (key, state)))
     entry = Entry(k=0, kind="reply", text="it is written", stop_reason="end_turn")
-    await store.writer.commit(journal, "i1", 1, entry)
+    await store.journal("i1", 1, entry)
     recovered = await boot(store)
     assert (recovered.closed, recovered.requeued) == ((("i1",), ()) if closed else ((), ("i1",)))
     assert status(store, "i1") == ("done" if closed else "queued")

@@ -20,10 +20,10 @@ from kernel.store.transitions.close import close
 from kernel.store.transitions.journal import PromptSnapshot, journal
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.retention import sweep_events, sweep_instructions
-from protocol.errors import Refused
 from protocol.ipc import Entry, Turn
 from protocol.names import AgentKey
 from tests.kernel.store.running_store import Store, token_hash
+from tests.shorthand import refusal
 
 CANARY = "canary-7f3a9b"
 DAY_MS = 24 * 3600 * 1000
@@ -41,15 +41,15 @@ async def work(store: Store, space: str, text: str, *, size: int = 1, to: tuple[
     (instruction,) = said.instruction_ids
     leased = await store.take(instruction)
     body = f"{text} " * size
-    await store.writer.commit(
-        journal, instruction, 1, Entry(k=0, kind="reply", text=body, stop_reason="tool_use"), frozen=frozen(body)
+    await store.journal(
+        instruction, 1, Entry(k=0, kind="reply", text=body, stop_reason="tool_use"), frozen=frozen(body)
     )
-    await store.writer.commit(journal, instruction, 1, Entry(k=1, kind="tool", text=body, name="t", call_id="c"))
+    await store.journal(instruction, 1, Entry(k=1, kind="tool", text=body, name="t", call_id="c"))
     await store.writer.commit(
         emit_log, "worker.log", space=space, agent=leased.name, instruction=instruction, data={"text": body}
     )
-    await store.writer.commit(
-        close, instruction, 1, status="incomplete", cause="max_steps", text=f"{text} said", stderr_tail=f"{text} cried"
+    await store.close(
+        instruction, 1, status="incomplete", cause="max_steps", text=f"{text} said", stderr_tail=f"{text} cried"
     )
     return instruction
 
@@ -106,9 +106,7 @@ async def test_every_table_is_cleared_or_has_a_reason_not_to_be(store: Store) ->
 async def test_a_space_with_open_work_is_not_cleared(store: Store) -> None:
     await store.agents("alice")
     await store.said("dm:alice", CANARY)
-    with pytest.raises(Refused) as refused:
-        await store.writer.commit(clear, "dm:alice")
-    assert refused.value.code == "conflict"
+    assert await refusal(store.writer.commit(clear, "dm:alice")) == "conflict"
     assert store.reader.now(messages.channel, "dm:alice")[0].text == CANARY
 
 
@@ -172,7 +170,7 @@ async def test_events_of_open_work_are_kept_and_the_gap_before_them_is_still_tol
 
 async def test_a_body_is_kept_once(store: Store) -> None:
     def put_twice(tx: object) -> list[bytes]:
-        return [entries.put(tx, b"x" * 100_000) for _ in range(2)]  # type: ignore[arg-type]
+        return [entries.put(tx, b"x" * 100_000, None) for _ in range(2)]  # type: ignore[arg-type]
 
     first, second = await store.writer.commit(put_twice)
     assert first == second

@@ -5,12 +5,12 @@ import pytest
 from kernel.policy.retry import TABLE
 from kernel.store import agents, instructions
 from kernel.store.agents import AgentSpec, put_agent
-from kernel.store.transitions.close import close
-from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.requeue import Requeue
 from kernel.store.transitions.steering import retry
 from protocol.errors import Cause
 from protocol.names import AgentKey
 from tests.kernel.store.running_store import Store
+from tests.shorthand import present
 
 CRASH = Requeue(status="queued", outcome="crash", cause="crash", charge="crash", exit="SIGKILL", crash_jitter=0.0)
 
@@ -18,7 +18,7 @@ CRASH = Requeue(status="queued", outcome="crash", cause="crash", charge="crash",
 async def crash(store: Store, number: int, epoch: int) -> None:
     """One more worker of alice that dies."""
     await store.take(f"i{number}")
-    await store.writer.commit(requeue, f"i{number}", epoch, CRASH)
+    await store.requeue(f"i{number}", epoch, CRASH)
 
 
 async def test_an_agent_that_crashed_is_restarted_later_and_later(store: Store) -> None:
@@ -69,8 +69,7 @@ async def test_the_fifth_crash_within_a_minute_stops_the_agent_and_keeps_its_que
     store.clock.now_ms += 3_600_000
     assert store.reader.now(instructions.ready, store.clock.now_ms, 10) == ()
     assert [one.status for one in store.reader.now(instructions.results, ["i1", "i2"])] == ["queued", "queued"]
-    bob = store.reader.now(agents.row, "bob")
-    assert bob is not None and bob.state == "active"
+    assert present(store.reader.now(agents.row, "bob")).state == "active"
 
 
 @pytest.mark.promise("P13")
@@ -82,15 +81,15 @@ async def test_an_attempt_is_told_when_the_earlier_ones_crashed_and_of_no_other_
     for epoch, cause in enumerate(causes, 1):
         assert (await store.take("i1")).crashed_ms == tuple(reversed(crashed))
         parking = Requeue(status="queued", outcome=cause, cause=cause, charge="crash")
-        await store.writer.commit(requeue, "i1", epoch, parking)
+        await store.requeue("i1", epoch, parking)
         crashed.append(store.clock.now_ms)
         store.clock.now_ms += 9_000
     await store.take("i1")
-    await store.writer.commit(requeue, "i1", len(crashed) + 1, Requeue(status="yielded", outcome="yielded"))
+    await store.requeue("i1", len(crashed) + 1, Requeue(status="yielded", outcome="yielded"))
     store.clock.now_ms += 1
     leased = await store.take("i1")
     assert (leased.crashes, leased.crashed_ms) == (len(crashed), tuple(reversed(crashed)))
-    await store.writer.commit(close, "i1", leased.epoch, status="dead", text="", outcome="crash")
+    await store.close("i1", leased.epoch, status="dead", text="", outcome="crash")
     store.clock.now_ms += 1
     await store.writer.commit(retry, "i1")
     assert (await store.take("i1")).crashed_ms == ()

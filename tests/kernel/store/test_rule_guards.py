@@ -1,6 +1,6 @@
 """Second conditions of rules: what belongs to another space, another author, another run, or was decided meanwhile."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -8,7 +8,6 @@ import pytest
 
 from kernel.rule.draft import Draft
 from kernel.store import rules as rows
-from kernel.store.database import MEMORY
 from kernel.store.transitions import rules
 from kernel.store.transitions.append import append
 from kernel.store.transitions.runs import stop_workflow
@@ -17,7 +16,6 @@ from protocol.errors import Refused
 from protocol.message import SYSTEM, USER
 from protocol.rules import RULES_LIMIT, RuleSpec
 from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace, asked
-from tests.kernel.store.migrated import open_migrated
 
 pytestmark = pytest.mark.promise("P53")
 
@@ -30,14 +28,10 @@ def spec(name: str = "one", say: str = "hi", **fields: Any) -> RuleSpec:
 
 
 @pytest.fixture
-def work() -> Iterator[BusyWorkspace]:
+def work(workspace: BusyWorkspace) -> BusyWorkspace:
     """A workspace at work, and another one that runs beside it with a member of the same name."""
-    database = open_migrated(MEMORY)
-    workspace = BusyWorkspace(database)
-    workspace.begin()
     workspace.begin_beside(OTHER)
-    yield workspace
-    database.close()
+    return workspace
 
 
 def define(work: BusyWorkspace, who: str, one: RuleSpec, space: str = SPACE) -> None:
@@ -46,11 +40,11 @@ def define(work: BusyWorkspace, who: str, one: RuleSpec, space: str = SPACE) -> 
 
 
 def known(work: BusyWorkspace, space: str = SPACE) -> dict[str, tuple[str, int, bool]]:
-    return {one.name: (one.author, one.version, one.enabled) for one in rows.in_space(work.database.writer(), space)}
+    return {one.name: (one.author, one.version, one.enabled) for one in rows.in_space(work.conn, space)}
 
 
 def messages(work: BusyWorkspace) -> int:
-    return int(work.database.writer().execute(COUNT).get)
+    return int(work.conn.execute(COUNT).get)
 
 
 def test_a_file_switches_off_what_files_defined_and_nothing_else(work: BusyWorkspace) -> None:
@@ -79,7 +73,7 @@ def test_a_rule_is_its_spaces_own(work: BusyWorkspace) -> None:
     define(work, USER, spec("one", "here", when=when))
     define(work, USER, spec("one", "there", when=when), OTHER)
     define(work, USER, spec("two", "only there", when=when), OTHER)
-    conn = work.database.writer()
+    conn = work.conn
     here, there = rows.find(conn, SPACE, "one"), rows.find(conn, OTHER, "one")
     assert here is not None and there is not None
     assert (here.version, there.version, here.message_id == there.message_id) == (1, 1, False)
@@ -97,7 +91,7 @@ def test_what_waits_for_agreement_is_its_own_proposals(work: BusyWorkspace) -> N
         define(work, USER, held, space)
     for space in (SPACE, OTHER):
         work.commit(append, Draft(kind="said", space=space, sender=USER, text="go"))
-    conn = work.database.writer()
+    conn = work.conn
     found = [(space, name) for space, name in conn.execute("SELECT space, proposal FROM held_rules ORDER BY id")]
     rules_of = [one and one.rule.spec.then[0].say for one in (rows.held(conn, *place) for place in found)]
     assert rules_of == [f"one in {SPACE}", f"two in {SPACE}", f"one in {OTHER}"]
@@ -110,7 +104,7 @@ REFUSED: Final[list[tuple[Callable[[BusyWorkspace], object], str]]] = [
     (lambda work: work.commit(rules.invoke_rule, SPACE, "on", {"p": 1}), "bad_request"),
     (lambda work: work.commit(rules.switch_off, SPACE, "none"), "not_found"),
     (lambda work: work.commit(rules.switch_off, OTHER, "on"), "not_found"),
-    (lambda work: work.commit(rules.switch_off, "dm:alice", "on"), "not_a_participant"),
+    (lambda work: work.commit(rules.switch_off, "dm:nobody", "on"), "unknown_agent"),
     (lambda work: define(work, "alice", spec("on")), "forbidden"),
     (lambda work: define(work, "alice", spec(then=[{"assign": "alice"}])), "forbidden"),
     (lambda work: define(work, USER, spec(then=[{"assign": "dave"}])), "bad_request"),
@@ -155,7 +149,7 @@ def test_where_nothing_runs_no_rule_is_defined(work: BusyWorkspace) -> None:
 
 
 def test_a_trial_looks_at_the_messages_and_winners_of_one_run(work: BusyWorkspace) -> None:
-    conn = work.database.writer()
+    conn = work.conn
     rule = spec("one", "${{ message.state }}", when={"resolved": {"proposal": "same"}})
     for choice in ("a", "b"):
         work.create(USER, asked(name="same"))
@@ -175,6 +169,6 @@ def test_a_trial_looks_at_the_messages_and_winners_of_one_run(work: BusyWorkspac
 def test_a_trial_tells_of_what_could_not_be_done_too(work: BusyWorkspace) -> None:
     work.commit(append, Draft(kind="said", space=SPACE, sender=USER, text="go"))
     rule = spec("one", when={"said": {"matches": "^go$"}}, then=[{"invoke": "none"}])
-    run = int(work.database.writer().execute("SELECT id FROM workflows WHERE space = ?", (SPACE,)).get)
-    _, total, firings = rows.trial(work.database.writer(), SPACE, run, rule)
+    run = int(work.conn.execute("SELECT id FROM workflows WHERE space = ?", (SPACE,)).get)
+    _, total, firings = rows.trial(work.conn, SPACE, run, rule)
     assert (total, [one.would for one in firings]) == (1, [("one: not done: rule 'none' not found",)])

@@ -1,6 +1,5 @@
 """Rules of a workspace on a real store: defined, redefined, held for grants, and never more than their author could."""
 
-from collections.abc import Iterator
 from typing import Any, get_args
 
 import msgspec
@@ -12,14 +11,12 @@ from kernel.policy.rules import DEPTH, FUEL
 from kernel.rule.draft import Draft
 from kernel.store import rules as store_rules
 from kernel.store import tasks
-from kernel.store.database import MEMORY
 from kernel.store.needs import snapshot
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import grants, rules
 from kernel.store.transitions import tasks as task_steps
 from kernel.store.transitions.append import append
 from kernel.store.transitions.clear import clear
-from kernel.store.transitions.close import close
 from kernel.store.transitions.runs import stop_workflow
 from kernel.store.transitions.voting import vote
 from protocol.agent import SCOPES, Scope
@@ -27,7 +24,7 @@ from protocol.errors import Refused
 from protocol.message import SYSTEM, USER
 from protocol.rules import RuleInfo, RuleSpec
 from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace, asked
-from tests.kernel.store.migrated import open_migrated
+from tests.shorthand import present
 
 pytestmark = pytest.mark.promise("P53")
 
@@ -47,7 +44,7 @@ class Table:
 
     def __init__(self, workspace: BusyWorkspace) -> None:
         self.workspace = workspace
-        self.conn = workspace.database.writer()
+        self.conn = workspace.conn
 
     def define(self, who: str = USER, **fields: Any) -> RuleInfo:
         author = self.workspace.author(who)
@@ -70,18 +67,12 @@ class Table:
         return [str(name) for (name,) in self.conn.execute(WORK, (before,))]
 
     def finish(self, who: str, text: str) -> None:
-        author = self.workspace.author(who)
-        assert author is not None
-        self.workspace.commit(close, author.instruction, author.epoch, status="done", text=text)
+        self.workspace.close(who, text)
 
 
 @pytest.fixture
-def table() -> Iterator[Table]:
-    database = open_migrated(MEMORY)
-    workspace = BusyWorkspace(database)
-    workspace.begin()
-    yield Table(workspace)
-    database.close()
+def table(workspace: BusyWorkspace) -> Table:
+    return Table(workspace)
 
 
 def test_what_is_said_is_answered_with_work_that_quotes_it(table: Table) -> None:
@@ -204,8 +195,7 @@ def test_who_was_given_votes_agrees_to_a_rule_as_long_as_that_counts(table: Tabl
     when = {"said": {"from": "alice"}}
     table.define(name="deploy", when=when, requires={"from": ["bob"]}, then=[{"say": "gone"}])
     given = table.workspace.commit(grants.give, SPACE, WantedGrant("votes", None, None), "bob")
-    bob = table.workspace.author("bob")
-    assert bob is not None
+    bob = table.workspace.attempt("bob")
 
     def agree(text: str) -> None:
         ((_, _, said, _),) = table.say(text, "alice")
@@ -310,12 +300,10 @@ def test_a_rule_plans_a_task_and_gives_it_to_whom_it_is_for(table: Table) -> Non
     assert planned == ("status", SYSTEM, "[TASKS] planned by the rule review:\n- t1 Build it (for bob)", 1)
     assert given[:2] == ("said", SYSTEM)
     assert given[2].startswith("[TASK:t1] Build it\nAll of it\nOnly you may change these files meanwhile: src/**")
-    row = tasks.find(table.conn, SPACE, "t1")
-    assert row is not None
+    row = present(tasks.find(table.conn, SPACE, "t1"))
     assert (row.state, row.creator, row.given_out, row.instruction is None) == ("ready", SYSTEM, 1, False)
     table.workspace.commit(task_steps.cancel_task, SPACE, "t1", "never mind")
-    follower = tasks.find(table.conn, SPACE, "t2")
-    assert follower is not None
+    follower = present(tasks.find(table.conn, SPACE, "t2"))
     assert (follower.state, [one.id for one in follower.needs]) == ("open", ["t1"])
 
 

@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from kernel.rule.draft import Draft, RunSpec
 from kernel.store import agents, messages, run_outcomes, voting, workflows
-from kernel.store.transitions.close import close
 from kernel.store.transitions.landings import LandingTerms, MergePlan, Return, landing_refused, request_landing
 from kernel.store.transitions.retention import sweep_runs
 from kernel.store.transitions.runs import StartedRun, start_run, stop_workflow
@@ -14,7 +12,8 @@ from kernel.store.transitions.steering import retry
 from protocol.api.runs import MergeOutcome
 from protocol.errors import Refused
 from protocol.names import inline_key, run_space
-from tests.kernel.store.running_store import Store, member
+from tests.kernel.store.running_store import Store, started
+from tests.shorthand import present
 
 pytestmark = pytest.mark.promise("P30")
 
@@ -23,17 +22,7 @@ HERE = "review:main"
 
 async def begin(store: Store, *names: str, continues: bool = False, **more: Any) -> StartedRun:
     """One more run of ``review:main`` with these members, all inline."""
-    started = RunSpec(
-        name="review",
-        tag="main",
-        mode="run",
-        file=".workflows/review.yaml",
-        definition=b'{"name":"review","agents":{},"limits":{}}',
-        members=tuple(member(name, HERE) for name in names),
-        **more,
-    )
-    draft = Draft(kind="status", space=HERE, sender="system", text="started", payload=started)
-    return await store.writer.commit(start_run, draft, continues=continues)
+    return await store.writer.commit(start_run, started(*names, **more), continues=continues)
 
 
 async def end(store: Store, run: StartedRun) -> None:
@@ -114,7 +103,7 @@ async def test_work_of_an_earlier_run_is_never_done_in_the_next(store: Store) ->
     first = await begin(store, "alice")
     (lost,) = (await store.said(first.space, "@alice one")).instruction_ids
     await store.take(lost)
-    await store.writer.commit(close, lost, 1, status="failed", cause="invalid")
+    await store.close(lost, 1, status="failed", cause="invalid")
     await end(store, first)
     await begin(store, "alice")
     with pytest.raises(Refused, match="alice is not a member of a running workflow review:main"):
@@ -126,8 +115,7 @@ async def test_a_run_resumes_for_returned_work_unless_a_later_run_has_its_space(
     store: Store, *, continued: bool
 ) -> None:
     first = await begin(store, "alice")
-    record = store.reader.now(workflows.by_id, first.run)
-    assert record is not None
+    record = present(store.reader.now(workflows.by_id, first.run))
     landing = await store.writer.commit(request_landing, record, MergePlan("/r/.git", "main", LandingTerms()))
     await end(store, first)
     await end(store, await begin(store, "alice", continues=continued))

@@ -1,6 +1,6 @@
 """Second conditions of spaces below a run: of another run or member, closed or left meanwhile."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pytest
@@ -8,7 +8,6 @@ import pytest
 from kernel.policy.spaces import MembershipChange
 from kernel.rule.draft import Draft
 from kernel.store import spaces, tasks
-from kernel.store.database import MEMORY
 from kernel.store.transitions import close
 from kernel.store.transitions import spaces as steps
 from kernel.store.transitions.append import append
@@ -17,7 +16,7 @@ from protocol.message import USER
 from protocol.names import SpaceId
 from protocol.tasks import TaskSpec
 from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace, refused
-from tests.kernel.store.migrated import open_migrated
+from tests.shorthand import present
 
 pytestmark = pytest.mark.promise("P64")
 
@@ -25,21 +24,15 @@ STATES: Final = "SELECT name, state FROM instructions WHERE space = ? ORDER BY i
 
 
 @pytest.fixture
-def work() -> Iterator[BusyWorkspace]:
+def work(workspace: BusyWorkspace) -> BusyWorkspace:
     """alice has opened the space design with bob, who has work there."""
-    database = open_migrated(MEMORY)
-    workspace = BusyWorkspace(database)
-    workspace.begin()
     open_space(workspace, "alice", "design", "bob")
     append_said(workspace, "@bob draw it")
-    yield workspace
-    database.close()
+    return workspace
 
 
 def open_space(work: BusyWorkspace, who: str, name: str, *members: str, space: str = SPACE) -> None:
-    author = work.author(who)
-    assert author is not None
-    work.commit(steps.open_space, space, steps.SpaceRequest(name, members), author=author)
+    work.commit(steps.open_space, space, steps.SpaceRequest(name, members), author=work.attempt(who))
 
 
 def append_said(work: BusyWorkspace, text: str) -> None:
@@ -48,13 +41,11 @@ def append_said(work: BusyWorkspace, text: str) -> None:
 
 
 def below(work: BusyWorkspace, name: str = "design") -> SpaceId:
-    found = spaces.find_open(work.database.writer(), SPACE, name)
-    assert found is not None
-    return found.space
+    return present(spaces.find_open(work.conn, SPACE, name)).space
 
 
 def states(work: BusyWorkspace, space: str) -> list[tuple[str, str]]:
-    return [(str(name), str(state)) for name, state in work.database.writer().execute(STATES, (space,))]
+    return [(str(name), str(state)) for name, state in work.conn.execute(STATES, (space,))]
 
 
 def change(
@@ -97,9 +88,7 @@ def test_who_is_taken_out_loses_what_it_has_to_do_there_and_nothing_else(work: B
 def test_who_joins_is_given_the_tasks_that_wait_for_it(work: BusyWorkspace) -> None:
     here = below(work)
     work.commit(plan, here, (TaskSpec(key="a", title="paint"),))
-    row = tasks.find(work.database.writer(), here, "a")
-    assert row is not None
-    work.commit(tasks.set_for, row, "carol")
+    work.commit(tasks.set_for, present(tasks.find(work.conn, here, "a")), "carol")
     assert states(work, here) == [("bob", "queued")]
     change(work, "alice", add=("carol",))
     assert states(work, here)[-1] == ("carol", "queued")
@@ -111,14 +100,11 @@ def test_who_joins_is_given_the_tasks_that_wait_for_it(work: BusyWorkspace) -> N
 def test_a_person_closes_an_open_space_once(work: BusyWorkspace) -> None:
     here = below(work)
     work.commit(steps.close_by_person, here)
-    said = int(work.database.writer().execute("SELECT count(*) FROM messages").get)
+    said = int(work.conn.execute("SELECT count(*) FROM messages").get)
     for space in (here, "review:main~none"):
         work.commit(steps.close_by_person, SpaceId(space))
-    assert int(work.database.writer().execute("SELECT count(*) FROM messages").get) == said
-    assert (states(work, here), spaces.find_open(work.database.writer(), SPACE, "design")) == (
-        [("bob", "cancelled")],
-        None,
-    )
+    assert int(work.conn.execute("SELECT count(*) FROM messages").get) == said
+    assert (states(work, here), spaces.find_open(work.conn, SPACE, "design")) == ([("bob", "cancelled")], None)
 
 
 def test_what_is_open_in_a_space_that_closes_is_called_off_there_alone(work: BusyWorkspace) -> None:
@@ -126,10 +112,8 @@ def test_what_is_open_in_a_space_that_closes_is_called_off_there_alone(work: Bus
     work.commit(plan, here, (TaskSpec(key="a", title="A"), TaskSpec(key="b", title="B")))
     work.commit(plan, SPACE, (TaskSpec(key="a", title="A"),))
     work.commit(cancel_task, here, "a", "mine")
-    row = spaces.by_space(work.database.writer(), here)
-    assert row is not None
-    work.commit(close.close_space, row, "over")
-    conn = work.database.writer()
+    work.commit(close.close_space, present(spaces.by_space(work.conn, here)), "over")
+    conn = work.conn
     found = {(space, key): tasks.find(conn, space, key) for space in (here, SPACE) for key in ("a", "b")}
     assert {place: one and (one.state, one.ended_by) for place, one in found.items()} == {
         (here, "a"): ("cancelled", USER),

@@ -8,9 +8,8 @@ import pytest
 from kernel.operations.events import passes
 from kernel.policy.needs import needs
 from kernel.policy.tasks import UNCLAIMED_MS
-from kernel.rule.draft import Author, Draft
+from kernel.rule.draft import Draft
 from kernel.store import feed, run_outcomes, spaces, voting, workflows
-from kernel.store.database import MEMORY
 from kernel.store.needs import snapshot
 from kernel.store.transitions import limits, retention, tasks
 from kernel.store.transitions.append import Appended, append
@@ -27,9 +26,9 @@ from kernel.store.workflows import running_runs
 from protocol.ipc import Entry, ToolCall
 from protocol.names import SpaceId, instruction_id
 from protocol.tasks import TaskSpec
-from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace, asked
-from tests.kernel.store.migrated import open_migrated
+from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace, asked, busy_workspace
 from tests.kernel.store.space_histories import trial
+from tests.shorthand import present
 
 pytestmark = pytest.mark.promise("P64")
 
@@ -44,25 +43,14 @@ def test_only_members_speak_and_are_given_work_in_a_space_and_it_is_closed_once_
 @pytest.fixture
 def workspace() -> Iterator[BusyWorkspace]:
     """A run in which alice has opened the space design with bob, who has work there."""
-    database = open_migrated(MEMORY)
-    made = BusyWorkspace(database)
-    made.begin()
-    made.commit(open_space, SPACE, SpaceRequest("design", ("bob",)), author=author_of(made, "alice"))
-    said(made, "@bob a secret", "alice")
-    yield made
-    database.close()
-
-
-def author_of(workspace: BusyWorkspace, name: str) -> Author:
-    found = workspace.author(name)
-    assert found is not None
-    return found
+    with busy_workspace() as made:
+        made.commit(open_space, SPACE, SpaceRequest("design", ("bob",)), author=made.attempt("alice"))
+        said(made, "@bob a secret", "alice")
+        yield made
 
 
 def below(workspace: BusyWorkspace) -> SpaceId:
-    found = spaces.find_open(workspace.database.writer(), SPACE, "design")
-    assert found is not None
-    return found.space
+    return present(spaces.find_open(workspace.conn, SPACE, "design")).space
 
 
 def said(workspace: BusyWorkspace, text: str, who: str) -> Appended:
@@ -71,7 +59,7 @@ def said(workspace: BusyWorkspace, text: str, who: str) -> Appended:
 
 
 def states(workspace: BusyWorkspace, space: str) -> list[tuple[str, str, str | None]]:
-    found = workspace.database.writer().execute(STATES, (space,))
+    found = workspace.conn.execute(STATES, (space,))
     return [(str(name), str(state), None if waits is None else str(waits)) for name, state, waits in found]
 
 
@@ -97,7 +85,7 @@ def test_a_pause_and_a_limit_of_the_run_hold_what_is_done_in_a_space_and_let_it_
 
 
 def test_work_that_waits_keeps_a_space_open_though_its_opener_has_ended(workspace: BusyWorkspace) -> None:
-    space, alice = below(workspace), author_of(workspace, "alice")
+    space, alice = below(workspace), workspace.attempt("alice")
     workspace.commit(pause_workflow, SPACE)
     assert states(workspace, space) == [("bob", "waiting", "paused")]
     workspace.commit(close, alice.instruction, alice.epoch, status="done", text="ok")
@@ -105,7 +93,7 @@ def test_work_that_waits_keeps_a_space_open_though_its_opener_has_ended(workspac
 
 
 def test_what_a_run_comes_to_is_not_decided_in_a_space_below_it(workspace: BusyWorkspace) -> None:
-    conn, space = workspace.database.writer(), below(workspace)
+    conn, space = workspace.conn, below(workspace)
     for where in (SPACE, space):
         workspace.commit(create, where, asked("approval", name="release"))
     assert [one.space for one in voting.everywhere(conn, open_only=True).proposals] == ["review:main~design", SPACE]
@@ -115,18 +103,14 @@ def test_what_a_run_comes_to_is_not_decided_in_a_space_below_it(workspace: BusyW
     assert here is not None
     assert (len(there.votes), len(here.votes)) == (1, 0)
     for name in MEMBERS:
-        author = author_of(workspace, name)
-        workspace.commit(close, author.instruction, author.epoch, status="done", text=f"{name} is done")
+        workspace.close(name, f"{name} is done")
     (open_work,) = [number for number, *_ in conn.execute(READY, ("bob", space))]
-    leased = workspace.commit(lease, instruction_id(int(str(open_work))), b"t")
-    assert leased is not None
+    leased = present(workspace.commit(lease, instruction_id(int(str(open_work))), b"t"))
     workspace.commit(close, leased.instruction, leased.epoch, status="done", text="the last word")
     assert run_outcomes.last_reply(conn, 1, None).text == "carol is done"
     conn.execute("UPDATE workflows SET definition = ?", (b'{"verdict": "release"}',))
     for where, verdict in ((space, None), (SPACE, "yes")):
-        ballot = voting.find(conn, where, "release")
-        assert ballot is not None
-        binding = msgspec.structs.replace(ballot, binding=True)
+        binding = msgspec.structs.replace(present(voting.find(conn, where, "release")), binding=True)
         workspace.commit(voting.put_end, binding, voting.EndedBallot("resolved", "yes", "quorum"))
         assert conn.execute("SELECT verdict FROM workflows").get == verdict
 
@@ -137,7 +121,7 @@ READY = "SELECT id FROM instructions WHERE name = ? AND space = ? AND state = 'q
 def test_the_words_of_a_space_are_erased_with_those_of_its_run_and_its_rows_go_with_it(
     workspace: BusyWorkspace,
 ) -> None:
-    conn, space = workspace.database.writer(), below(workspace)
+    conn, space = workspace.conn, below(workspace)
     workspace.commit(stop_workflow, SPACE, "stopped", 130)
     assert not set(retention.messages_left(conn))
     assert int(conn.execute(TEXTS, (space,)).get) > 0
@@ -152,16 +136,16 @@ def test_the_words_of_a_space_are_erased_with_those_of_its_run_and_its_rows_go_w
 def test_a_name_that_is_used_again_begins_an_empty_space(workspace: BusyWorkspace) -> None:
     old = below(workspace)
     workspace.commit(close_by_person, old)
-    workspace.commit(open_space, SPACE, SpaceRequest("design", ("carol",)), author=author_of(workspace, "bob"))
+    workspace.commit(open_space, SPACE, SpaceRequest("design", ("carol",)), author=workspace.attempt("bob"))
     assert below(workspace) != old
-    assert workflows.space_at(workspace.database.writer(), "review:main~design") == below(workspace)
-    assert int(workspace.database.writer().execute(TEXTS, (below(workspace),)).get) == 1
+    assert workflows.space_at(workspace.conn, "review:main~design") == below(workspace)
+    assert int(workspace.conn.execute(TEXTS, (below(workspace),)).get) == 1
 
 
 def test_a_task_in_a_space_that_nobody_can_claim_needs_a_person_until_the_space_is_closed(
     workspace: BusyWorkspace,
 ) -> None:
-    conn, space = workspace.database.writer(), below(workspace)
+    conn, space = workspace.conn, below(workspace)
     workspace.commit(tasks.plan, space, (TaskSpec(title="Draw"),), author=None)
 
     def found() -> list[tuple[str, str | None, str | None, str]]:
@@ -171,7 +155,7 @@ def test_a_task_in_a_space_that_nobody_can_claim_needs_a_person_until_the_space_
     workspace.now_ms += UNCLAIMED_MS
     assert found() == [], "all are at work, and one of them may claim it"
     for name in MEMBERS:
-        author = author_of(workspace, name)
+        author = workspace.attempt(name)
         refused = Requeue(
             status="waiting", outcome="auth", cause="auth", waits_for="credentials", wait_key=f"agent:{name}",
             holds=True,
@@ -185,7 +169,7 @@ def test_a_task_in_a_space_that_nobody_can_claim_needs_a_person_until_the_space_
 def test_who_asks_in_a_space_from_its_other_work_waits_for_the_answer_and_the_space_stays_open(
     workspace: BusyWorkspace,
 ) -> None:
-    conn, space, alice = workspace.database.writer(), below(workspace), author_of(workspace, "alice")
+    conn, space, alice = workspace.conn, below(workspace), workspace.attempt("alice")
     draft = Draft(
         kind="said", space=space, sender="alice", text="how many?", to=("bob",), mentions=(), author=alice, asks=True
     )  # fmt: skip
@@ -198,18 +182,15 @@ def test_who_asks_in_a_space_from_its_other_work_waits_for_the_answer_and_the_sp
     workspace.commit(requeue, alice.instruction, alice.epoch, Requeue(status="yielded", outcome="yielded"))
     assert states(workspace, SPACE)[0] == ("alice", "waiting", "answer")
     for name in ("bob", "carol"):
-        author = author_of(workspace, name)
-        workspace.commit(close, author.instruction, author.epoch, status="done", text="")
+        workspace.close(name)
     assert running_runs(conn, workspace.now_ms)[0].waits is None, "bob has work in the space"
     for number in [int(str(number)) for (number,) in conn.execute(WAITING, (space,))]:
-        leased = workspace.commit(lease, instruction_id(number), f"t{number}".encode())
-        assert leased is not None
+        leased = present(workspace.commit(lease, instruction_id(number), f"t{number}".encode()))
         workspace.commit(close, leased.instruction, leased.epoch, status="done", text="42")
     assert asked_for in {f"i{number}" for (number,) in conn.execute(ENDED, (space,))}
     assert states(workspace, SPACE)[0] == ("alice", "queued", None)
     assert below(workspace) == space
-    gone_on = workspace.commit(lease, alice.instruction, b"again")
-    assert gone_on is not None
+    gone_on = present(workspace.commit(lease, alice.instruction, b"again"))
     workspace.commit(close, gone_on.instruction, gone_on.epoch, status="done", text="so it is 42")
     assert spaces.find_open(conn, SPACE, "design") is None
 
@@ -219,7 +200,7 @@ ENDED = "SELECT id FROM instructions WHERE space = ? AND ended_ms IS NOT NULL"
 
 
 def test_who_watches_a_run_is_told_what_happens_below_it_but_not_what_is_said_there(workspace: BusyWorkspace) -> None:
-    conn = workspace.database.writer()
+    conn = workspace.conn
     here = feed.since(conn, 0, wanted=feed.EventFilter(space=SPACE))
     there = feed.since(conn, 0, wanted=feed.EventFilter(space="review:main~design"))
     assert {one.type for one in here if one.space == "review:main~design"} == {"space.changed", "instruction.queued"}

@@ -1,6 +1,6 @@
 """Second conditions of tasks: claimed, ended, given or planned by another one, elsewhere, or meanwhile."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -8,7 +8,6 @@ import pytest
 
 from kernel.rule.draft import Author, Draft
 from kernel.store import tasks as store_tasks
-from kernel.store.database import MEMORY
 from kernel.store.transitions import rules, task_work, tasks
 from kernel.store.transitions.append import append
 from kernel.store.transitions.lease import lease
@@ -18,9 +17,9 @@ from protocol.names import InstructionId
 from protocol.rules import RuleSpec
 from protocol.tasks import TaskSpec
 from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace
-from tests.kernel.store.migrated import open_migrated
 from tests.kernel.store.running_store import token_hash
 from tests.kernel.store.test_tasks import Board, refused
+from tests.shorthand import present
 
 pytestmark = pytest.mark.promise("P39")
 
@@ -30,14 +29,10 @@ ASKED: Final = "SELECT count(*) FROM instructions WHERE name = ? AND state = 'qu
 
 
 @pytest.fixture
-def board() -> Iterator[Board]:
+def board(workspace: BusyWorkspace) -> Board:
     """A workspace at work, and another one beside it."""
-    database = open_migrated(MEMORY)
-    workspace = BusyWorkspace(database)
-    workspace.begin()
     workspace.begin_beside(OTHER)
-    yield Board(workspace)
-    database.close()
+    return Board(workspace)
 
 
 def elsewhere(board: Board, *specs: TaskSpec) -> None:
@@ -97,7 +92,7 @@ def test_a_person_may_take_what_is_for_another_and_end_what_another_holds(board:
 def test_only_the_attempt_that_claimed_a_task_holds_it(board: Board) -> None:
     board.plan(*ONE)
     board.claim("alice", "a")
-    row = store_tasks.find(board.workspace.database.writer(), SPACE, "a")
+    row = store_tasks.find(board.workspace.conn, SPACE, "a")
     author = board.workspace.author("alice")
     assert row is not None and author is not None
     assert tasks.is_holder(row, "alice", author)
@@ -106,12 +101,10 @@ def test_only_the_attempt_that_claimed_a_task_holds_it(board: Board) -> None:
     assert not tasks.is_holder(row, "alice", Author(author.instruction, author.epoch + 1))
     assert not tasks.is_holder(row, "alice", Author(InstructionId("i999"), author.epoch))
     board.crash("alice")
-    left = store_tasks.find(board.workspace.database.writer(), SPACE, "a")
-    assert left is not None
+    left = present(store_tasks.find(board.workspace.conn, SPACE, "a"))
     assert (left.state, tasks.is_holder(left, "alice", author)) == ("ready", False)
     board.claim(USER, "a")
-    mine = store_tasks.find(board.workspace.database.writer(), SPACE, "a")
-    assert mine is not None
+    mine = present(store_tasks.find(board.workspace.conn, SPACE, "a"))
     assert (tasks.is_holder(mine, USER, None), tasks.is_holder(mine, USER, author)) == (True, False)
 
 
@@ -132,7 +125,7 @@ def test_the_same_name_in_another_space_is_another_task(board: Board) -> None:
     elsewhere(board, *ONE, needs)
     board.claim("bob", "a")
     board.done("bob", "t1")
-    conn = board.workspace.database.writer()
+    conn = board.workspace.conn
     theirs = {name: store_tasks.find(conn, OTHER, name) for name in ("a", "t1", "b", "t2")}
     assert {name: row and row.state for name, row in theirs.items()} == {
         "a": "ready",
@@ -174,9 +167,7 @@ def test_an_attempt_that_ends_lets_go_of_what_it_held_and_says_so_once(board: Bo
     board.claim("alice", "held")
     board.claim("alice", "ended")
     board.done("alice", "ended")
-    author = board.workspace.author("alice")
-    assert author is not None
-    number = int(author.instruction[1:])
+    number = int(board.workspace.attempt("alice").instruction[1:])
     board.workspace.commit(tasks.attempt_over, number)
     assert board.states() == {"held": "ready", "ended": "done"}
     said = board.said()
@@ -189,16 +180,13 @@ def test_an_attempt_that_ends_lets_go_of_what_it_held_and_says_so_once(board: Bo
 def given(board: Board, who: str) -> str:
     """A task for ``who``, at which it is at work. Returns its instruction."""
     board.plan(TaskSpec(key="for", title="For one", for_=who))
-    name = board.work_of("for")
-    assert name is not None
-    return name
+    return present(board.work_of("for"))
 
 
 def test_what_is_for_an_agent_is_released_in_silence_and_again_its_work(board: Board) -> None:
     name = given(board, "bob")
-    author = board.workspace.author("bob")
-    assert author is not None
-    conn = board.workspace.database.writer()
+    author = board.workspace.attempt("bob")
+    conn = board.workspace.conn
     conn.execute("UPDATE instructions SET state = 'done', ended_ms = 1 WHERE id = ?", (int(author.instruction[1:]),))
     board.workspace.commit(lease, InstructionId(name), token_hash("bob", 7))
     board.claim("bob", "for")
@@ -231,8 +219,7 @@ def test_a_claim_withdraws_nothing_and_a_task_that_is_nobodys_has_nothing(board:
 def test_where_nothing_runs_nothing_is_given_out_or_said(board: Board) -> None:
     board.plan(*ONE)
     board.claim("alice", "a")
-    author = board.workspace.author("alice")
-    assert author is not None
+    author = board.workspace.attempt("alice")
     before = board.said()
     board.workspace.commit(stop_workflow, SPACE, "stopped", 0)
     board.workspace.commit(tasks.instruction_over, int(author.instruction[1:]), "done")
@@ -241,8 +228,7 @@ def test_where_nothing_runs_nothing_is_given_out_or_said(board: Board) -> None:
 
 def test_a_step_is_made_from_the_state_that_was_read(board: Board) -> None:
     board.plan(*ONE)
-    row = store_tasks.find(board.workspace.database.writer(), SPACE, "a")
-    assert row is not None
+    row = present(store_tasks.find(board.workspace.conn, SPACE, "a"))
 
     def step(by: str) -> bool:
         change = store_tasks.TaskChange(step="claim", by=by, holder=by)
@@ -307,20 +293,17 @@ def test_a_split_task_is_given_out_again_after_its_parts(board: Board) -> None:
 
 
 def test_a_task_for_one_who_left_or_whose_files_another_changes_is_not_given(board: Board) -> None:
-    conn = board.workspace.database.writer()
+    conn = board.workspace.conn
     board.plan(TaskSpec(key="held", title="Held", files=("src/**",)))
     board.claim("alice", "held")
     for key, fields in (("same", {"files": ("src/a.py",)}), ("other", {"files": ("docs/**",)}), ("none", {})):
         board.plan(TaskSpec(key=key, title=key, for_="bob", **fields))  # type: ignore[arg-type]
     assert [board.work_of(key) is None for key in ("same", "other", "none")] == [True, False, False]
     conn.execute("DELETE FROM members WHERE name = 'carol'")
-    row = store_tasks.find(conn, SPACE, "none")
-    assert row is not None
+    row = present(store_tasks.find(conn, SPACE, "none"))
     for name, may in (("bob", True), ("carol", False)):
         board.workspace.commit(store_tasks.set_for, row, name)
-        changed = store_tasks.find(conn, SPACE, "none")
-        assert changed is not None
-        assert board.workspace.commit(task_work.may_be_given, changed) == may
+        assert board.workspace.commit(task_work.may_be_given, present(store_tasks.find(conn, SPACE, "none"))) == may
     assert not board.workspace.commit(task_work.may_be_given, msgspec.structs.replace(row, for_name=None))
 
 
@@ -337,7 +320,7 @@ def test_a_full_list_takes_no_more_until_some_are_over(board: Board, monkeypatch
 def test_what_is_on_its_way_is_not_given_again_and_a_next_run_gives_its_own_anew(board: Board) -> None:
     name = given(board, "bob")
     elsewhere(board, TaskSpec(key="for", title="For one", for_="alice"))
-    conn = board.workspace.database.writer()
+    conn = board.workspace.conn
     assert board.workspace.commit(tasks.give_out, SPACE) == []
     conn.execute("UPDATE instructions SET state = 'cancelled', ended_ms = 1 WHERE id = ?", (int(name[1:]),))
     assert board.workspace.commit(tasks.give_out, SPACE) == []
@@ -364,7 +347,6 @@ def test_a_task_of_a_rule_is_given_once_its_files_are_free(board: Board, *, held
 @pytest.mark.parametrize(("times", "reason", "is_said"), [(0, "why", False), (1, "", False), (1, "why", True)])
 def test_work_that_is_given_again_says_why_it_was_left(board: Board, times: int, reason: str, *, is_said: bool) -> None:
     board.plan(*ONE)
-    row = store_tasks.find(board.workspace.database.writer(), SPACE, "a")
-    assert row is not None
+    row = present(store_tasks.find(board.workspace.conn, SPACE, "a"))
     text = task_work.work_text(msgspec.structs.replace(row, given_out=times, reason=reason))
     assert ("assigned to you again" in text) == is_said

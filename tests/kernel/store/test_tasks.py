@@ -1,6 +1,6 @@
 """Tasks of a workspace on a real store: who may do what, what follows, and what a dead agent holds."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -9,13 +9,11 @@ from kernel.policy.needs import needs
 from kernel.policy.tasks import TRANSITIONS
 from kernel.store import task_views
 from kernel.store import tasks as store_tasks
-from kernel.store.database import MEMORY
 from kernel.store.needs import snapshot
 from kernel.store.rows import RowPage
 from kernel.store.transitions import tasks
 from kernel.store.transitions.clear import clear
-from kernel.store.transitions.close import close
-from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.requeue import Requeue
 from kernel.store.transitions.runs import stop_workflow
 from kernel.store.work_notes import handed_over, left_with, write_handover
 from protocol.api.approvals import Need
@@ -26,7 +24,6 @@ from protocol.names import InstructionId
 from protocol.tasks import TaskInfo, TaskSpec
 from protocol.voting import Option
 from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace, asked
-from tests.kernel.store.migrated import open_migrated
 from tests.kernel.store.task_graphs import trial
 
 SAID = "SELECT sender || ': ' || text FROM messages WHERE space = ? AND text LIKE '[TASK%' ORDER BY seq"
@@ -53,35 +50,26 @@ class Board:
 
     def end_work(self, who: str) -> None:
         """Its instruction ends well, and it begins with the next."""
-        author = self.workspace.author(who)
-        assert author is not None
-        self.workspace.commit(close, author.instruction, author.epoch, status="done", text="done with it")
+        self.workspace.close(who, "done with it")
         self.workspace.take_all()
 
     def hand_over(self, who: str, done: str) -> None:
-        author = self.workspace.author(who)
-        assert author is not None
-        self.workspace.commit(write_handover, Handover(done=done, next="the rest"), author)
+        self.workspace.commit(write_handover, Handover(done=done, next="the rest"), self.workspace.attempt(who))
 
     def given(self, who: str) -> str | None:
         """The words that it begins with of who was at its task before."""
-        author = self.workspace.author(who)
-        assert author is not None
-        found = handed_over(self.workspace.database.writer(), author.instruction)
+        found = handed_over(self.workspace.conn, self.workspace.attempt(who).instruction)
         return None if found is None else found.done
 
     def left_with(self, name: str) -> str | None:
-        found = left_with(self.workspace.database.writer(), SPACE, self[name].id)
+        found = left_with(self.workspace.conn, SPACE, self[name].id)
         return None if found is None else found.done
 
     def crash(self, who: str) -> InstructionId:
-        author = self.workspace.author(who)
-        assert author is not None
-        self.workspace.commit(requeue, author.instruction, author.epoch, CRASH)
-        return author.instruction
+        return self.workspace.requeue(who, CRASH).instruction
 
     def __getitem__(self, name: str) -> TaskInfo:
-        found = store_tasks.find(self.workspace.database.writer(), SPACE, name)
+        found = store_tasks.find(self.workspace.conn, SPACE, name)
         assert found is not None, name
         return task_views.info(found)
 
@@ -95,24 +83,20 @@ class Board:
         return self[name].instruction
 
     def states(self) -> dict[str, str]:
-        found = task_views.listed(self.workspace.database.writer(), SPACE, RowPage())
+        found = task_views.listed(self.workspace.conn, SPACE, RowPage())
         return {one.key or one.id: one.state for one in found.tasks}
 
     def said(self) -> list[str]:
-        return [str(text) for (text,) in self.workspace.database.writer().execute(SAID, (SPACE,))]
+        return [str(text) for (text,) in self.workspace.conn.execute(SAID, (SPACE,))]
 
     def needs(self) -> dict[str, Need]:
-        found = needs(snapshot(self.workspace.database.writer(), self.workspace.now_ms))
+        found = needs(snapshot(self.workspace.conn, self.workspace.now_ms))
         return {one.id: one for one in found if one.kind == "task"}
 
 
 @pytest.fixture
-def board() -> Iterator[Board]:
-    database = open_migrated(MEMORY)
-    workspace = BusyWorkspace(database)
-    workspace.begin()
-    yield Board(workspace)
-    database.close()
+def board(workspace: BusyWorkspace) -> Board:
+    return Board(workspace)
 
 
 def refused(act: Callable[[], object]) -> Refused:
@@ -182,9 +166,7 @@ def test_a_dead_attempt_holds_nothing_and_takes_it_again_unless_another_was_fast
 def test_an_attempt_that_only_waits_keeps_what_it_holds(board: Board) -> None:
     board.plan(TaskSpec(key="a", title="A"))
     board.claim("bob", "a")
-    before = board.workspace.author("bob")
-    assert before is not None
-    board.workspace.commit(requeue, before.instruction, before.epoch, Requeue(status="yielded", outcome="yielded"))
+    before = board.workspace.requeue("bob", Requeue(status="yielded", outcome="yielded"))
     assert board.holder("a") == "bob"
     board.workspace.take_all()
     caught = refused(lambda: board.workspace.commit(tasks.finish, SPACE, "a", author=before))
@@ -260,9 +242,7 @@ def test_one_that_nobody_claims_needs_a_person_after_a_while_unless_somebody_is_
     board.workspace.now_ms += 61_000
     assert board.needs() == {}
     for who in ("alice", "bob", "carol"):
-        author = board.workspace.author(who)
-        assert author is not None
-        board.workspace.commit(close, author.instruction, author.epoch, status="done", text="")
+        board.workspace.close(who)
     assert list(board.needs()) == ["t1"]
 
 
@@ -352,7 +332,7 @@ def test_each_list_has_what_its_filters_ask_for_and_its_total_counts_all_of_it(b
     board.claim("alice", "k4")
     board.fail("alice", "k4")
     board.workspace.commit(tasks.cancel_task, SPACE, "lost")
-    conn = board.workspace.database.writer()
+    conn = board.workspace.conn
     everything = task_views.listed(conn, SPACE, RowPage()).tasks
     assert {one.state for one in everything} == {"open", "ready", "claimed", "done", "failed", "cancelled"}
     for state in (None, *TRANSITIONS):
@@ -371,8 +351,8 @@ def test_what_is_removed_leaves_no_word_of_its_tasks(board: Board) -> None:
     board.plan(TaskSpec(key="secretkey", title="secrettitle", text="secrettext", check="secretcheck"))
     board.workspace.commit(stop_workflow, SPACE, "stopped", 0)
     board.workspace.commit(clear, SPACE)
-    assert task_views.listed(board.workspace.database.writer(), SPACE, RowPage()).total == 0
-    dump = "".join(str(row) for row in board.workspace.database.writer().execute("SELECT * FROM events"))
+    assert task_views.listed(board.workspace.conn, SPACE, RowPage()).total == 0
+    dump = "".join(str(row) for row in board.workspace.conn.execute("SELECT * FROM events"))
     assert "secret" not in dump + "".join(board.said())
 
 

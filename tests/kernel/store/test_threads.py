@@ -5,15 +5,16 @@ import pytest
 from kernel.store import entries, memory
 from kernel.store.entries import INLINE_BYTES, FrozenPrompt
 from kernel.store.transitions.append import continue_work
-from kernel.store.transitions.close import EndStatus, close
-from kernel.store.transitions.journal import PromptSnapshot, journal
+from kernel.store.transitions.close import EndStatus
+from kernel.store.transitions.journal import PromptSnapshot
 from kernel.store.transitions.lease import Leased
-from kernel.store.transitions.requeue import Requeue, requeue
-from protocol.errors import Cause, Refused
+from kernel.store.transitions.requeue import Requeue
+from protocol.errors import Cause
 from protocol.instruction import Usage
 from protocol.ipc import Entry, ToolCall, Turn
 from protocol.names import AgentKey
 from tests.kernel.store.running_store import Store
+from tests.shorthand import refusal
 
 BIG = "x" * (INLINE_BYTES * 2)
 PROMPT = FrozenPrompt(
@@ -41,8 +42,8 @@ async def left(
     instruction = leased.instruction
     for entry in made:
         frozen = PromptSnapshot(PROMPT) if entry.k == leased.entries else None
-        await store.writer.commit(journal, instruction, leased.epoch, entry, first=leased.entries, frozen=frozen)
-    await store.writer.commit(close, instruction, leased.epoch, status=status, cause=cause)
+        await store.journal(instruction, leased.epoch, entry, first=leased.entries, frozen=frozen)
+    await store.close(instruction, leased.epoch, status=status, cause=cause)
     return instruction
 
 
@@ -62,11 +63,9 @@ async def test_a_large_body_is_a_blob_and_reads_as_it_was_written(store: Store) 
     (instruction,) = (await store.said("dm:alice", "go")).instruction_ids
     await store.take(instruction)
     big = Entry(k=0, kind="tool", text=BIG, name="t")
-    await store.writer.commit(journal, instruction, 1, big)
-    await store.writer.commit(journal, instruction, 1, big)
-    with pytest.raises(Refused) as refused:
-        await store.writer.commit(journal, instruction, 1, Entry(k=0, kind="tool", text=BIG + "y", name="t"))
-    assert refused.value.code == "conflict"
+    await store.journal(instruction, 1, big)
+    await store.journal(instruction, 1, big)
+    assert await refusal(store.journal(instruction, 1, Entry(k=0, kind="tool", text=BIG + "y", name="t"))) == "conflict"
     assert store.reader.now(entries.of, instruction) == (big,)
     assert count(store, "blobs") == 1
 
@@ -96,7 +95,7 @@ async def test_the_word_continue_takes_up_what_was_left_incomplete(store: Store)
     assert store.reader.now(entries.prompt_of, new) == PROMPT
     assert store.reader.now(entries.origin_text, new) == "count"
     assert (usage(store, old), usage(store, new)) == (10, 0)
-    await store.writer.commit(journal, new, 1, reply(3, "two", "end_turn"), first=3)
+    await store.journal(new, 1, reply(3, "two", "end_turn"), first=3)
     assert usage(store, new) == 10
     state = store.database.writer().execute("SELECT state FROM deliveries WHERE instruction = ?", (int(new[1:]),)).get
     assert state == "injected"
@@ -142,7 +141,7 @@ async def test_incomplete_work_is_taken_up_once_and_only_while_it_is_the_last(st
     first = (await store.said("dm:alice", "continue")).instruction_ids[0]
     second = (await store.said("dm:alice", "continue")).instruction_ids[0]
     assert (await store.take(first)).continues == 1
-    await store.writer.commit(close, first, 1, status="done")
+    await store.close(first, 1, status="done")
     assert (await store.take(second)).continues is None
 
 
@@ -160,7 +159,7 @@ async def test_in_a_workspace_a_direct_message_continues_and_a_mention_does_not(
     mentioned = (await store.said(space, "continue @coder")).instruction_ids[0]
     direct = (await store.said(space, "continue", to=("coder",))).instruction_ids[0]
     assert (await store.take(mentioned)).continues is None
-    await store.writer.commit(close, mentioned, 1, status="cancelled", cause="cancelled")
+    await store.close(mentioned, 1, status="cancelled", cause="cancelled")
     assert (await store.take(direct)).continues == 1
 
 
@@ -180,18 +179,13 @@ async def test_a_prompt_for_another_backend_sets_the_entries_aside(store: Store)
     await left(store, "count", reply(0), reply(1))
     leased = await take_up(store, "continue")
     other = FrozenPrompt(backend="mock", message="go anew")
-    await store.writer.commit(
-        journal,
-        leased.instruction,
-        1,
-        reply(3),
-        first=leased.entries,
-        frozen=PromptSnapshot(other, aside=leased.entries),
+    await store.journal(
+        leased.instruction, 1, reply(3), first=leased.entries, frozen=PromptSnapshot(other, aside=leased.entries)
     )
     assert store.reader.now(entries.prompt_of, leased.instruction) == other
     first = store.reader.now(entries.set_aside, leased.instruction)
     assert [entry.k for entry in store.reader.now(entries.of, leased.instruction, first)] == [3]
-    await store.writer.commit(close, leased.instruction, 1, status="incomplete", cause="max_steps")
+    await store.close(leased.instruction, 1, status="incomplete", cause="max_steps")
     again = await take_up(store, "continue")
     assert [entry.k for entry in store.reader.now(entries.of, again.instruction)] == [3, 4]
     assert again.carried_steps == 1
@@ -203,8 +197,8 @@ async def test_what_tools_showed_before_the_entries_were_set_aside_still_counts(
     await left(store, "count", reply(0), fetched)
     leased = await take_up(store, "continue")
     told = PromptSnapshot(FrozenPrompt(backend="mock", message="go anew"), aside=leased.entries)
-    await store.writer.commit(journal, leased.instruction, 1, reply(3), first=leased.entries, frozen=told)
-    await store.writer.commit(close, leased.instruction, 1, status="incomplete", cause="max_steps")
+    await store.journal(leased.instruction, 1, reply(3), first=leased.entries, frozen=told)
+    await store.close(leased.instruction, 1, status="incomplete", cause="max_steps")
     again = await take_up(store, "continue")
     assert "WebFetch" not in [entry.name for entry in store.reader.now(entries.of, again.instruction)]
     found = store.reader.now(memory.given, AgentKey("alice"), again.instruction, ())
@@ -216,9 +210,9 @@ async def test_the_retry_after_an_overflow_is_shortened_and_not_concluded(store:
     await store.agents("alice")
     (instruction,) = (await store.said("dm:alice", "go")).instruction_ids
     await store.take(instruction)
-    await store.writer.commit(journal, instruction, 1, reply(0, "so far", stop))
-    await store.writer.commit(
-        requeue, instruction, 1, Requeue(status="queued", outcome="context_overflow", charge="attempt", compact=True)
+    await store.journal(instruction, 1, reply(0, "so far", stop))
+    await store.requeue(
+        instruction, 1, Requeue(status="queued", outcome="context_overflow", charge="attempt", compact=True)
     )
     store.clock.now_ms += 1
     leased = await store.take(instruction)

@@ -4,12 +4,12 @@ import msgspec
 import pytest
 
 from kernel.store import entries
-from kernel.store.transitions.journal import journal
 from protocol.api.instructions import EntryInfo, EntryList
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Json, Shown, ToolCall
 from tests.kernel.store.running_store import Store
 from tests.kernel.store.test_threads import left, take_up, usage
+from tests.shorthand import present
 
 
 def call(id: str, name: str, **args: object) -> ToolCall:
@@ -25,9 +25,7 @@ def result(k: int, made: ToolCall, text: str = "ok") -> Entry:
 
 
 def read(store: Store, instruction: str, after: int = 0, limit: int = 100) -> EntryList:
-    found = entries.transcript(store.database.writer(), instruction, after, limit)
-    assert found is not None
-    return found
+    return present(entries.transcript(store.database.writer(), instruction, after, limit))
 
 
 def paged(store: Store, instruction: str, limit: int) -> list[EntryInfo]:
@@ -110,7 +108,7 @@ async def test_nobody_else_s_work_is_shown_and_no_instruction_is_none(store: Sto
     await left(store, "count", reply(0, text="one"))
     leased = await take_up(store, "continue")
     assert leased.entries == 2, "it has the reply, and what was said then"
-    await store.writer.commit(journal, leased.instruction, leased.epoch, reply(2, text="two"))
+    await store.journal(leased.instruction, leased.epoch, reply(2, text="two"))
     shown = read(store, leased.instruction).entries
     assert [one.text for one in shown] == ["two"]
     assert sum(one.usage.input_tokens for one in shown if one.usage) == usage(store, leased.instruction) == 10

@@ -1,8 +1,6 @@
 """What work took, seen by agent, workspace and model (contracts 7: ``stats``; 9: its document)."""
 
 import time
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -17,7 +15,8 @@ from kernel.store.transitions.journal import journal
 from protocol.errors import Refused
 from protocol.instruction import LARGEST, Usage
 from protocol.ipc import Entry
-from tests.kernel.store.running_store import Store, open_store
+from tests.kernel.store.running_store import Store
+from tests.shorthand import present
 
 MANY = """
 INSERT INTO instructions (agent, name, space, run, lane, state, message, hops, enqueued_ms)
@@ -26,10 +25,9 @@ VALUES (?, 'alice', ?, ?, 0, 'done', 1, 0, 1)
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    async with open_store(str(tmp_path / "store.db")) as opened:
-        await opened.agents("alice")
-        yield opened
+async def store(store: Store) -> Store:
+    await store.agents("alice")
+    return store
 
 
 async def work(
@@ -80,7 +78,7 @@ async def test_time_is_what_attempts_worked(store: Store) -> None:
     store.clock.now_ms += 60_000
     await store.take(instruction)
     store.clock.now_ms += 1_500
-    await store.writer.commit(close, instruction, 1, status="done", text="")
+    await store.close(instruction, 1, status="done", text="")
     assert store.reader.now(spending.report).total.worked_seconds == 1.5
 
 
@@ -129,8 +127,7 @@ async def test_the_largest_numbers_add_up_to_the_largest(store: Store) -> None:
     assert report.rows[0].usage == most
     assert store.reader.now(counts, 1).usage == most
     assert store.reader.now(of_agent, "bob@review:main", 0).tokens == LARGEST
-    money = store.reader.now(of_run, 1)
-    assert money is not None
+    money = present(store.reader.now(of_run, 1))
     assert (money.spent_tokens, money.spent_usd) == (LARGEST, float(LARGEST))
 
 
@@ -143,7 +140,7 @@ async def test_what_a_cancelled_attempt_spent_counts_for_its_agent(store: Store)
     await store.agents("alice")
     leased = await store.given("dm:alice", "go")
     one = leased.instruction
-    await store.writer.commit(journal, one, leased.epoch, Entry(k=0, kind="session", session="s"))
+    await store.journal(one, leased.epoch, Entry(k=0, kind="session", session="s"))
     await store.writer.commit(cancel, one)
     await store.writer.commit(book_late, one, leased.epoch, TOLD_LATE)
     with pytest.raises(Refused):

@@ -1,6 +1,5 @@
 """Second conditions of votes: of another run or space, ended or bound to something else meanwhile."""
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -8,7 +7,6 @@ import pytest
 
 from kernel.policy.documents import DocumentChange
 from kernel.store import documents, voting
-from kernel.store.database import MEMORY
 from kernel.store.transitions import documents as document_steps
 from kernel.store.transitions import tasks
 from kernel.store.transitions import voting as steps
@@ -18,7 +16,7 @@ from protocol.message import USER
 from protocol.tasks import TaskSpec
 from protocol.voting import Binds, Option
 from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace, asked, refused
-from tests.kernel.store.migrated import open_migrated
+from tests.shorthand import present
 
 pytestmark = pytest.mark.promise("P24")
 
@@ -27,18 +25,14 @@ KICKOFFS: Final = "SELECT text FROM messages WHERE kind = 'kickoff' AND space = 
 
 
 @pytest.fixture
-def work() -> Iterator[BusyWorkspace]:
+def work(workspace: BusyWorkspace) -> BusyWorkspace:
     """A workspace at work, and another one beside it."""
-    database = open_migrated(MEMORY)
-    workspace = BusyWorkspace(database)
-    workspace.begin()
     workspace.begin_beside(OTHER)
-    yield workspace
-    database.close()
+    return workspace
 
 
 def kickoffs(work: BusyWorkspace, space: str = SPACE) -> list[str]:
-    return [str(text) for (text,) in work.database.writer().execute(KICKOFFS, (space,))]
+    return [str(text) for (text,) in work.conn.execute(KICKOFFS, (space,))]
 
 
 def elect(work: BusyWorkspace, winner: str | None = "bob", **binds: Any) -> None:
@@ -49,7 +43,7 @@ def elect(work: BusyWorkspace, winner: str | None = "bob", **binds: Any) -> None
 
 
 def owner(work: BusyWorkspace, file: str) -> str | None:
-    return documents.settings(work.database.writer(), SPACE).owner(file)
+    return documents.settings(work.conn, SPACE).owner(file)
 
 
 def test_an_election_gives_its_winner_what_it_binds_and_nothing_without_one(work: BusyWorkspace) -> None:
@@ -64,7 +58,7 @@ def test_the_first_vote_of_the_creator_breaks_no_tie(work: BusyWorkspace) -> Non
     ended = work.ballot("p1")
     assert (ended.winner, ended.why, len(ended.votes)) == ("a", "quorum", 4)
     asked_for_it = "SELECT count(*) FROM messages WHERE kind = 'proposal' AND sender = 'system'"
-    assert work.database.writer().execute(asked_for_it).get == 1
+    assert work.conn.execute(asked_for_it).get == 1
 
 
 def test_what_was_decided_is_not_done_again_at_its_deadline(work: BusyWorkspace) -> None:
@@ -116,7 +110,7 @@ def test_an_assignment_gives_tasks_where_it_was_decided_and_somebody_is_there(wo
         assert work.ballot("who").state == "resolved"
     else:
         work.advance(10)
-    found = work.database.writer().execute("SELECT for_name FROM tasks WHERE space = ? ORDER BY n", (SPACE,))
+    found = work.conn.execute("SELECT for_name FROM tasks WHERE space = ? ORDER BY n", (SPACE,))
     whose = [row[0] for row in found]
     assert whose == {"settled": ["alice", "carol"], "expired": ["alice", None]}.get(how, [None, None])
 
@@ -134,7 +128,7 @@ def test_a_kickoff_waits_for_its_own_election(work: BusyWorkspace) -> None:
     assert kickoffs(work) == []
     elect(work)
     assert (kickoffs(work), kickoffs(work, OTHER)) == (["@alice begin"], [])
-    assert steps.held_kickoff(work.database.writer(), SPACE) is None
+    assert steps.held_kickoff(work.conn, SPACE) is None
 
 
 @pytest.mark.parametrize(("text", "waits_ms"), [("", 0), ("@alice begin", 0), ("@alice begin", 61_000)])
@@ -148,7 +142,7 @@ def test_a_kickoff_is_not_said_into_a_run_that_ends(work: BusyWorkspace, text: s
 
 
 def test_what_is_held_back_is_the_running_runs_own(work: BusyWorkspace) -> None:
-    conn = work.database.writer()
+    conn = work.conn
     work.commit(steps.hold_kickoff, SPACE, HeldKickoff(election="who", text="mine"))
     work.commit(steps.hold_kickoff, OTHER, HeldKickoff(election="who", text="theirs"))
     found = {space: steps.held_kickoff(conn, space) for space in (SPACE, OTHER)}
@@ -169,8 +163,7 @@ def test_a_stop_ends_what_is_open_in_its_space_alone(work: BusyWorkspace) -> Non
         work.vote(who, "over", "a")
     work.commit(steps.create, OTHER, asked(name="mine"))
     work.commit(steps.cancel_open, SPACE, "stopped")
-    theirs = voting.one(work.database.writer(), OTHER, "mine")
-    assert theirs is not None
+    theirs = present(voting.one(work.conn, OTHER, "mine"))
     assert (work.ballot("mine").state, work.ballot("over").state, theirs.state) == ("cancelled", "resolved", "open")
 
 

@@ -52,7 +52,7 @@ def disk_of_its_own() -> FaultyDisk:
 
 def outcome(workspace: BusyWorkspace) -> list[tuple[object, ...]]:
     """All that came of the votes, but for the times."""
-    return [_timeless(one) for one in voting.in_space(workspace.database.writer(), SPACE)]
+    return [_timeless(one) for one in voting.in_space(workspace.conn, SPACE)]
 
 
 def _timeless(one: BallotInfo) -> tuple[object, ...]:

@@ -3,29 +3,23 @@
 from typing import Final
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from kernel.policy.voting import Ballot, check_vote
 from kernel.store import voting
 from kernel.store.transitions import due
 from kernel.store.transitions import voting as ballot_commits
+from tests.kernel.store.soak import STEADY
 from tests.kernel.store.voting_machine import VotingMachine
+from tests.shorthand import sabotage
 
 pytestmark = pytest.mark.promise("P24")
-
-_SETTINGS: Final = settings(
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 
 
 @pytest.mark.promise("P24", "XF18")
 def test_any_sequence_of_votes_agrees_with_the_model() -> None:
-    run_state_machine_as_test(VotingMachine, settings=settings(_SETTINGS, max_examples=8, stateful_step_count=40))
+    run_state_machine_as_test(VotingMachine, settings=settings(STEADY, max_examples=8, stateful_step_count=40))
 
 
 SABOTAGE: Final = {
@@ -40,17 +34,14 @@ EARLY: Final = 9
 
 def found_out() -> None:
     """The machine disagrees with what the kernel does now."""
-    generous = settings(_SETTINGS, max_examples=200, stateful_step_count=30)
+    generous = settings(STEADY, max_examples=200, stateful_step_count=30)
     with pytest.raises(AssertionError):
         run_state_machine_as_test(seed(EARLY)(type("Seeded", (VotingMachine,), {})), settings=generous)
 
 
 @pytest.mark.parametrize("what", SABOTAGE)
 def test_a_store_that_breaks_the_promise_is_found_out(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    module, name, right, wrong = SABOTAGE[what]
-    statement = str(getattr(module, name))
-    assert statement.count(right) == 1
-    monkeypatch.setattr(module, name, statement.replace(right, wrong))
+    sabotage(monkeypatch, *SABOTAGE[what])
     found_out()
 
 

@@ -1,16 +1,10 @@
-"""Waits and holds: what they keep back, and that they have one writer."""
+"""Waits and holds: they have one writer."""
 
 import ast
 import re
 from pathlib import Path
 
-import pytest
-
 import kernel.store
-from kernel.store import waits
-from kernel.store.transitions.lease import lease
-from kernel.store.transitions.requeue import Requeue, requeue
-from tests.kernel.store.running_store import Store, token_hash
 
 STORE = Path(kernel.store.__path__[0])
 ASSIGNMENT = re.compile(r"\b(waits_for|wait_key|hold_key|hold_reason) = |\{wait\}|\{no_wait\}")
@@ -29,16 +23,3 @@ def test_waits_alone_writes_for_what_and_by_whom_work_is_kept_back() -> None:
                 if update and ASSIGNMENT.search(update[1]):
                     found.add("waits" if path.stem == "waits" else f"{path.stem}.{name}")
     assert found == ENDINGS | {"waits"}
-
-
-@pytest.mark.promise("P3")
-async def test_what_waits_is_not_leased_until_it_is_woken(store: Store) -> None:
-    await store.agents("alice")
-    await store.given("dm:alice", "x")
-    waiting = Requeue(status="waiting", outcome="quota", waits_for="quota", wait_key="anthropic#aa")
-    await store.writer.commit(requeue, "i1", 1, waiting)
-    assert await store.writer.commit(lease, "i1", token_hash("i1", 2)) is None
-    await store.writer.commit(waits.wake, [1])
-    store.clock.now_ms += 1
-    assert (await store.take("i1")).epoch == 2
-    assert await store.writer.commit(lease, "i1", token_hash("i1", 3)) is None

@@ -26,6 +26,7 @@ from protocol.errors import Refused
 from protocol.message import Event
 from tests.kernel.store.faulty_disk import FaultyDisk
 from tests.kernel.store.running_store import Store
+from tests.shorthand import present, refusal
 
 HELLO = Draft(kind="said", space="dm:alice", sender="user", text="hello")
 
@@ -191,9 +192,7 @@ async def test_a_full_disk_refuses_and_recovers(store: Store) -> None:
     conn.execute(f"PRAGMA max_page_count = {pages + 2}").fetchall()
 
     async def too_much() -> None:
-        with pytest.raises(Refused) as caught:
-            await store.said("dm:alice", "x" * 200_000)
-        assert caught.value.code == "storage_full"
+        assert await refusal(store.said("dm:alice", "x" * 200_000)) == "storage_full"
 
     async def small() -> None:
         await store.said("dm:alice", "small")
@@ -222,9 +221,7 @@ async def test_whether_it_can_write_is_known_and_found_out_again_without_a_write
         assert await writer.trouble() is None
         with pytest.raises(Refused):
             await writer.commit(too_large)
-        found = await writer.trouble()
-        assert found is not None
-        assert found.code == "storage_full"
+        assert present(await writer.trouble()).code == "storage_full"
         room[0] = True
         assert await writer.trouble() is None
         writer.close()
@@ -248,9 +245,7 @@ async def test_a_disk_that_says_it_has_room_and_takes_nothing_is_found_out(tmp_p
         disk.on_write = refuse
         with pytest.raises(Refused, match="disk is full"):
             await writer.commit(one_row)
-        found = await writer.trouble()
-        assert found is not None
-        assert found.code == "storage_full"
+        assert present(await writer.trouble()).code == "storage_full"
         disk.on_write = lambda: None
         assert await writer.trouble() is None
         writer.close()
@@ -273,6 +268,22 @@ async def test_who_gives_up_waiting_does_not_undo_the_commit(store: Store) -> No
     assert [one.text for one in store.reader.now(messages.channel, "dm:alice")] == ["still said"]
 
 
+async def test_a_cancellation_waits_for_a_shielded_commit(store: Store) -> None:
+    gate, told = Gate(), list[str]()
+
+    async def commit() -> None:
+        told.append(await store.writer.commit_shielded(lambda _tx: "done"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(store.writer.commit, gate)
+        await gate.entered()
+        nursery.start_soon(commit)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+        gate.release()
+    assert told == ["done"]
+
+
 async def test_a_full_queue_refuses_after_a_while(
     store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -285,9 +296,7 @@ async def test_a_full_queue_refuses_after_a_while(
         await nursery.start(writer.run)
         nursery.start_soon(writer.commit, gate)
         await gate.entered()
-        with pytest.raises(Refused) as caught:
-            await writer.commit(lambda _tx: None)
-        assert caught.value.code == "busy"
+        assert await refusal(writer.commit(lambda _tx: None)) == "busy"
         monkeypatch.setattr("kernel.store.writer.ADMISSION_SECONDS", 60.0)
         gate.release()
         await writer.commit(lambda _tx: None)
@@ -301,9 +310,7 @@ async def test_a_lock_held_by_another_process_is_busy_not_fatal(store: Store) ->
     store.database.writer().set_busy_timeout(1)
     other = apsw.Connection(store.database.path)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(Refused) as caught:
-        await store.said("dm:alice", "hello")
-    assert caught.value.code == "busy"
+    assert await refusal(store.said("dm:alice", "hello")) == "busy"
     other.execute("ROLLBACK")
     other.close()
     await store.said("dm:alice", "hello")
@@ -393,9 +400,7 @@ async def test_closing_answers_what_was_handed_in_and_refuses_the_rest(tmp_path:
                 nursery.cancel_scope.cancel()
                 await trio.lowlevel.cancel_shielded_checkpoint()
                 gate.release()
-            with pytest.raises(Refused) as caught:
-                await writer.commit(note, 9)
-            assert caught.value.code == "stopping"
+            assert await refusal(writer.commit(note, 9)) == "stopping"
     assert sorted(done) == [0, 1, 2, 3, 4]
     assert len(Reader(database=database).now(feed.since, 0)) == 5
     assert database.writer().execute("PRAGMA wal_checkpoint").fetchone() == (0, 0, 0)

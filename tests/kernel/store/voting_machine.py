@@ -22,6 +22,7 @@ from protocol.message import USER
 from protocol.voting import BallotInfo
 from tests.kernel.store.busy_workspace import MEMBERS, SPACE, STARVATION_MS, BusyWorkspace, asked
 from tests.kernel.store.migrated import open_migrated
+from tests.shorthand import present
 
 RUN: Final = "SELECT max(id) FROM workflows"
 MARKS: Final = """
@@ -78,9 +79,7 @@ class VotingMachine(RuleBasedStateMachine):
         return [one for one in self.papers if one.run == self.run and one.state in states]
 
     def work(self, who: str) -> str:
-        author = self.workspace.author(who)
-        assert author is not None
-        return author.instruction
+        return present(self.workspace.author(who)).instruction
 
     def settle(self, paper: Paper, decided: Undecided | Decided) -> None:
         """It may be over with this."""

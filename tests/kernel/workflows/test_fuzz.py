@@ -13,6 +13,7 @@ from kernel.workflows.load import load_workflow
 from kernel.workflows.prepare import prepare
 from protocol.api.workflows import StartRequest
 from protocol.errors import Refused
+from tests.kernel.inspect.files import MOCK, write
 
 EXAMPLES: Final = settings.get_profile("untimed").max_examples
 """As many as is usual; ``scripts/soak properties`` tries more."""
@@ -34,9 +35,7 @@ _DOCUMENTS = st.dictionaries(st.sampled_from(_KEYS), _VALUES, max_size=6)
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     root: Path = tmp_path_factory.mktemp("project")
-    (root / ".agents").mkdir()
-    (root / ".workflows").mkdir()
-    (root / ".agents" / "a.yaml").write_text("backend: mock\nmock: [{text: x}]\n")
+    write(root, {".agents/a.yaml": MOCK, ".workflows/x.yaml": ""})
     return Catalog(root)
 
 

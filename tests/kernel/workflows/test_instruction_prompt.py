@@ -45,11 +45,7 @@ PAUSED = Requeue(status="waiting", outcome="x", waits_for="paused")
 @pytest.mark.promise("P4")
 @pytest.mark.parametrize(
     ("parking", "asks", "words"),
-    [
-        (YIELDED, True, "waiting for approval"),
-        (PAUSED, False, "paused"),
-        (YIELDED, False, "queued"),
-    ],
+    [(YIELDED, True, "waiting for approval"), (PAUSED, False, "paused"), (YIELDED, False, "queued")],
 )
 async def test_what_waits_is_not_begun_again_by_what_overtakes_it(
     tmp_path: Path, parking: Requeue, words: str, *, asks: bool

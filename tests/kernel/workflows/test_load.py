@@ -12,6 +12,8 @@ from protocol.agent import Action, AgentDefinition, Prompt, Rule, Timeouts
 from protocol.api.document import FileError
 from protocol.errors import Refused
 from protocol.workflow import Param, Ref, RefPrompt, RunLimits, SetupStep
+from tests.kernel.inspect import files
+from tests.kernel.refusals import faults
 
 ALICE = "model: openai/gpt-5.5\nprompt: {system: You are Alice}\nsoul: {role: critic}\n"
 REVIEW = """\
@@ -41,9 +43,7 @@ workspace: {provider: sqlite}
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Catalog:
-    for path, text in ((".agents/alice.yaml", ALICE), (".workflows/review.yaml", REVIEW)):
-        (tmp_path / path).parent.mkdir()
-        (tmp_path / path).write_text(text)
+    files.write(tmp_path, {".agents/alice.yaml": ALICE, ".workflows/review.yaml": REVIEW})
     return Catalog(tmp_path)
 
 
@@ -53,9 +53,7 @@ def write(catalog: Catalog, text: str, path: str = ".workflows/review.yaml") -> 
 
 def errors(catalog: Catalog, text: str) -> tuple[FileError, ...]:
     write(catalog, text)
-    with pytest.raises(BadDefinition) as caught:
-        load_workflow(catalog, "review")
-    return caught.value.errors
+    return faults(load_workflow, catalog, "review")
 
 
 def refused(catalog: Catalog, asked: str, cwd: Path | None = None) -> Refused:

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from kernel.agents.catalog import Catalog
-from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.load import load_workflow
+from tests.kernel.inspect.files import MOCK, write
+from tests.kernel.refusals import faults
 
 FILE = """\
 agents:
@@ -74,14 +75,9 @@ EXPECTED_SECOND = """\
 
 
 def read(root: Path, text: str) -> str:
-    (root / ".workflows").mkdir()
-    (root / ".workflows" / "review.yaml").write_text(text)
-    (root / ".agents").mkdir()
-    (root / ".agents" / "reviewer.yaml").write_text("backend: mock\nmock: [{text: hi}]\n")
-    with pytest.raises(BadDefinition) as caught:
-        load_workflow(Catalog(root), "review")
+    write(root, {".workflows/review.yaml": text, ".agents/reviewer.yaml": MOCK})
     lines: list[str] = []
-    for error in caught.value.errors:
+    for error in faults(load_workflow, Catalog(root), "review"):
         lines += [f"{error.line}:{error.column} {error.where}: {error.message}", f"  {error.source}"]
         lines += [f"    hint: {error.hint}"] if error.hint else []
     return "\n".join(lines) + "\n"

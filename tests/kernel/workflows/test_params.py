@@ -11,6 +11,7 @@ from kernel.workflows.variables import Value, parse_params, show_value
 from protocol.errors import Refused
 from protocol.target import find_mentions
 from protocol.workflow import Param
+from tests.kernel.refusals import refused
 
 PARAMS = (
     Param(name="base", short="b", default="main"),
@@ -52,11 +53,10 @@ def test_words_become_typed_values(words: str, values: dict[str, Value]) -> None
 )
 def test_wrong_words_are_a_usage_error_with_all_that_is_wrong(words: str, message: str) -> None:
     """contracts 7: exit 2."""
-    with pytest.raises(Refused) as caught:
-        parse_params(PARAMS, words.split())
-    assert (caught.value.code, caught.value.text) == ("bad_request", message)
+    error = refused(parse_params, PARAMS, words.split())
+    assert (error.code, error.text) == ("bad_request", message)
     shapes = "[-b|--base <string>] [-n|--count <int>] [--ratio <number>] [-d|--deep]"
-    assert caught.value.hint == f"parameters after --: {shapes}"
+    assert error.hint == f"parameters after --: {shapes}"
 
 
 def test_all_that_is_missing_is_told_at_once() -> None:
@@ -65,9 +65,7 @@ def test_all_that_is_missing_is_told_at_once() -> None:
 
 
 def test_a_workflow_without_parameters_takes_none() -> None:
-    with pytest.raises(Refused) as caught:
-        parse_params((), ("--x",))
-    assert caught.value.hint == "this workflow takes no parameters"
+    assert refused(parse_params, (), ("--x",)).hint == "this workflow takes no parameters"
 
 
 def test_values_are_shown_as_they_would_be_typed() -> None:

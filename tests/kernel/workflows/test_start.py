@@ -13,7 +13,6 @@ import trio
 from kernel.agents.catalog import Catalog
 from kernel.git.repository import Repository
 from kernel.procs.launcher import Launcher
-from kernel.source.diagnostics import BadDefinition
 from kernel.store import messages, spending, workflows
 from kernel.store.transitions import worktrees
 from kernel.store.transitions.runs import StartedRun
@@ -25,6 +24,8 @@ from protocol.api.workflows import StartRequest
 from protocol.errors import Refused
 from protocol.limits import RunBudget
 from tests.kernel.git.git_project import launched
+from tests.kernel.inspect import files
+from tests.kernel.refusals import faults, refused
 from tests.kernel.store.running_store import Store, open_store
 
 MOCK = "backend: mock, mock: [{text: x}]"
@@ -44,9 +45,7 @@ kickoff: |
 @pytest.fixture
 def catalog(tmp_path: Path) -> Catalog:
     root = tmp_path / "project"
-    for path, text in ((".agents/alice.yaml", f"{{{MOCK}}}"), (".workflows/review.yaml", REVIEW)):
-        (root / path).parent.mkdir(parents=True)
-        (root / path).write_text(text)
+    files.write(root, {".agents/alice.yaml": f"{{{MOCK}}}", ".workflows/review.yaml": REVIEW})
     return Catalog(root)
 
 
@@ -66,9 +65,7 @@ def checked(
 
 
 def refusal(catalog: Catalog, what: RunRequest | None = None) -> Refused:
-    with pytest.raises(Refused) as caught:
-        checked(catalog, what)
-    return caught.value
+    return refused(checked, catalog, what)
 
 
 @dataclass
@@ -411,9 +408,7 @@ def test_what_trees_run_needs_trust(catalog: Catalog) -> None:
     assert "each working tree's setup runs: npm ci" in text
     assert "each working tree's teardown runs: docker rm x" in text
     write(catalog, TREES.replace("npm ci", "'npm ${{ params.x }}'").replace("git: worktree, ", ""))
-    with pytest.raises(BadDefinition) as caught:
-        checked(catalog)
-    assert {error.message for error in caught.value.errors} >= {
+    assert {error.message for error in faults(checked, catalog)} >= {
         "needs working trees",
         "cannot use variables; the command has environment variables",
     }

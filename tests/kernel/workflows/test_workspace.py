@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from kernel.agents.catalog import Catalog
-from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.load import load_workflow
 from kernel.workflows.workspace import WorkspaceSettings, workspace_settings
 from protocol.project import ProjectDefinition, ProjectWorkspace
 from protocol.workflow import WorkflowDefinition, Workspace
+from tests.kernel.inspect.files import write
+from tests.kernel.refusals import faults
 
 PLAIN = ProjectDefinition()
 FILES = ProjectDefinition(workspace=ProjectWorkspace(provider="file", base="out/"))
@@ -61,19 +62,15 @@ def test_documents_and_their_owner_are_checked_where_they_stand(
     tmp_path: Path, workspace: str, where: str | None
 ) -> None:
     """contracts 1: names of documents, and an agent of the workflow or elect."""
-    (tmp_path / ".workflows").mkdir()
     agents = "agents:\n  bob: { model: mock/x, mock: [{ text: hi }] }\n"
-    (tmp_path / ".workflows/team.yaml").write_text(f"{agents}workspace:\n  {workspace}\n")
+    write(tmp_path, {".workflows/team.yaml": f"{agents}workspace:\n  {workspace}\n"})
     if where is None:
         assert load_workflow(Catalog(tmp_path), "team").definition.workspace
         return
-    with pytest.raises(BadDefinition) as bad:
-        load_workflow(Catalog(tmp_path), "team")
-    assert [error.where for error in bad.value.errors] == [where]
+    assert [error.where for error in faults(load_workflow, Catalog(tmp_path), "team")] == [where]
 
 
 def test_what_is_wrong_with_a_rule_is_told_at_that_rule(tmp_path: Path) -> None:
-    (tmp_path / ".workflows").mkdir()
     text = """agents:
   alice: { backend: mock, mock: [{ do: [{ text: x }] }] }
   bob: { backend: mock, colour: red }
@@ -82,9 +79,7 @@ rules:
   - { name: two, then: [] }
   - { on: done, from: alice, assign: carol }
 """
-    (tmp_path / ".workflows/review.yaml").write_text(text)
-    with pytest.raises(BadDefinition) as wrong:
-        load_workflow(Catalog(tmp_path), "review")
-    told = {(error.where, error.line) for error in wrong.value.errors}
+    write(tmp_path, {".workflows/review.yaml": text})
+    told = {(error.where, error.line) for error in faults(load_workflow, Catalog(tmp_path), "review")}
     assert {place for place in told if place[0].startswith("rules")} == {("rules[1]", 6), ("rules[2]", 7)}
     assert any(where.startswith("agents.bob") for where, _ in told)

@@ -29,14 +29,15 @@ _agent_worker_takes() {
         approve) options=(-h --help --reason --json --always --all-agents --project -v --verbose) arguments=(live:approval) many=1 ;;
         deny) options=(-h --help --reason --json --project -v --verbose) arguments=(live:deniable) many=1 ;;
         answer) options=(-h --help --as --json --project -v --verbose) arguments=(live:instruction none:) many= ;;
-        space) options=(-h --help --json --project -v --verbose) arguments=('words:list members close') many= ;;
+        space) options=(-h --help --json --project -v --verbose) arguments=('words:list create members close') many= ;;
         'space list') options=(-h --help --run --json) arguments=() many= ;;
+        'space create') options=(-h --help --member --open --json) arguments=(none:) many= ;;
         'space members') options=(-h --help --add --remove --json) arguments=(live:space) many= ;;
         'space close') options=(-h --help --json) arguments=(live:space) many= ;;
         reassign) options=(-h --help --json --project -v --verbose) arguments=(live:instruction live:agent) many= ;;
         grant) options=(-h --help --json --project -v --verbose) arguments=('words:list give revoke') many= ;;
         'grant list') options=(-h --help -n --json) arguments=(live:channel) many= ;;
-        'grant give') options=(-h --help --to --until --uses --json) arguments=('words:channel.read channel.write documents.read documents.write tasks votes status memory ask feedback rules auth spaces') many= ;;
+        'grant give') options=(-h --help --to --until --uses --json) arguments=('words:channel.read channel.write documents.read documents.write tasks votes status memory ask feedback rules auth spaces agents workflows') many= ;;
         'grant revoke') options=(-h --help --json) arguments=(live:grant) many= ;;
         proposal) options=(-h --help --json --project -v --verbose) arguments=('words:list show vote cancel') many= ;;
         'proposal list') options=(-h --help --all -n --archive --json) arguments=(live:channel) many= ;;
@@ -44,7 +45,7 @@ _agent_worker_takes() {
         'proposal vote') options=(-h --help --reason --json) arguments=(live:proposal live:choice) many= ;;
         'proposal cancel') options=(-h --help --reason --json) arguments=(live:proposal) many= ;;
         rule) options=(-h --help --json --project -v --verbose) arguments=('words:list show add rm test') many= ;;
-        'rule list') options=(-h --help --json) arguments=(live:channel) many= ;;
+        'rule list') options=(-h --help --all --json) arguments=(live:channel) many= ;;
         'rule show') options=(-h --help --json) arguments=(live:rule live:channel) many= ;;
         'rule add') options=(-h --help --json) arguments=(files: live:channel) many= ;;
         'rule rm') options=(-h --help --json) arguments=(live:rule live:channel) many= ;;
@@ -114,7 +115,7 @@ _agent_worker_takes() {
         agent) options=(-h --help --json --project -v --verbose) arguments=('words:list info create edit delete memory notes soul todo reindex') many= ;;
         'agent list') options=(-h --help --running --json) arguments=() many= ;;
         'agent info') options=(-h --help --json) arguments=(live:agent) many= ;;
-        'agent create') options=(-h --help --ephemeral -m --model -b --backend -s --system --system-file --role --expertise --from --json) arguments=(none:) many= ;;
+        'agent create') options=(-h --help --ephemeral --tag -m --model -b --backend -s --system --system-file --role --expertise --from --json) arguments=(none:) many= ;;
         'agent edit') options=(-h --help --json) arguments=(live:agent none:) many=1 ;;
         'agent delete') options=(-h --help --yes --json) arguments=(live:agent) many= ;;
         'agent memory') options=(-h --help --json) arguments=(live:agent 'words:get set rm search purge tray') many= ;;
@@ -233,6 +234,7 @@ _agent_worker_value() {
         'answer --project') values=files: ;;
         'space --project') values=files: ;;
         'space list --run') values=live:run ;;
+        'space create --member') values=live:agent ;;
         'space members --add') values=none: ;;
         'space members --remove') values=none: ;;
         'reassign --project') values=files: ;;
@@ -363,6 +365,7 @@ _agent_worker_value() {
         'wait --project') values=files: ;;
         'watch --project') values=files: ;;
         'agent --project') values=files: ;;
+        'agent create --tag') values=none: ;;
         'agent create -m'|'agent create --model') values=none: ;;
         'agent create -b'|'agent create --backend') values=none: ;;
         'agent create -s'|'agent create --system') values=none: ;;

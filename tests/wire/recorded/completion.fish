@@ -234,6 +234,12 @@ complete -c agent-worker -n '__agent_worker_at space; and __agent_worker_turn 1 
 complete -c agent-worker -n '__agent_worker_at space list' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at space list' -l run -d 'spaces of this run (r12), including closed spaces' -r -f -a '(__agent_worker_live run)'
 complete -c agent-worker -n '__agent_worker_at space list' -l json -d 'print one JSON document'
+complete -c agent-worker -n '__agent_worker_at space; and __agent_worker_turn 1 0 0' -f -a 'create' -d 'Open a space for agents of the project.'
+complete -c agent-worker -n '__agent_worker_at space create' -s h -l help -d 'show this help message and exit'
+complete -c agent-worker -n '__agent_worker_at space create' -l member -d 'agent to add; repeatable' -r -f -a '(__agent_worker_live agent)'
+complete -c agent-worker -n '__agent_worker_at space create' -l open -d 'make every agent that is mentioned a member'
+complete -c agent-worker -n '__agent_worker_at space create' -l json -d 'print one JSON document'
+complete -c agent-worker -n '__agent_worker_at space create; and __agent_worker_turn 2 0 0' -f
 complete -c agent-worker -n '__agent_worker_at space; and __agent_worker_turn 1 0 0' -f -a 'members' -d 'Add or remove members of a space.'
 complete -c agent-worker -n '__agent_worker_at space members' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at space members' -l add -d 'member to add; repeatable' -r -f
@@ -267,7 +273,7 @@ complete -c agent-worker -n '__agent_worker_at grant give' -l to -d 'receiving a
 complete -c agent-worker -n '__agent_worker_at grant give' -l until -d 'duration (2h) or end time (2026-11-22T18:00:00Z)' -r -f
 complete -c agent-worker -n '__agent_worker_at grant give' -l uses -d 'maximum number of calls' -r -f
 complete -c agent-worker -n '__agent_worker_at grant give' -l json -d 'print one JSON document'
-complete -c agent-worker -n '__agent_worker_at grant give; and __agent_worker_turn 2 0 0' -f -a 'channel.read channel.write documents.read documents.write tasks votes status memory ask feedback rules auth spaces'
+complete -c agent-worker -n '__agent_worker_at grant give; and __agent_worker_turn 2 0 0' -f -a 'channel.read channel.write documents.read documents.write tasks votes status memory ask feedback rules auth spaces agents workflows'
 complete -c agent-worker -n '__agent_worker_at grant; and __agent_worker_turn 1 0 0' -f -a 'revoke' -d 'Revoke a grant and the grants derived from it.'
 complete -c agent-worker -n '__agent_worker_at grant revoke' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at grant revoke' -l json -d 'print one JSON document'
@@ -307,6 +313,7 @@ complete -c agent-worker -n '__agent_worker_at rule' -l project -d 'project dire
 complete -c agent-worker -n '__agent_worker_at rule' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the rules of a workflow with author and number of firings.'
 complete -c agent-worker -n '__agent_worker_at rule list' -s h -l help -d 'show this help message and exit'
+complete -c agent-worker -n '__agent_worker_at rule list' -l all -d '- include the rules of the kernel'
 complete -c agent-worker -n '__agent_worker_at rule list' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at rule list; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c agent-worker -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'show' -d 'Show one rule.'
@@ -532,7 +539,7 @@ complete -c agent-worker -n '__agent_worker_at promote' -s v -l verbose -d 'prin
 complete -c agent-worker -n '__agent_worker_at promote; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live instruction)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'ps' -d 'List agents with their state, activity and cost'
 complete -c agent-worker -n '__agent_worker_at ps' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at ps' -s a -l all -d 'include agents of ended workflows'
+complete -c agent-worker -n '__agent_worker_at ps' -s a -l all -d 'include agents of ended workflows, and list each idle agent'
 complete -c agent-worker -n '__agent_worker_at ps' -s A -l all-projects -d 'include all your projects with a running kernel'
 complete -c agent-worker -n '__agent_worker_at ps' -s q -l quiet -d 'print only names, as other commands accept them'
 complete -c agent-worker -n '__agent_worker_at ps' -l sort -d 'sort column, largest number first; -COLUMN: reverse order' -r -f
@@ -780,6 +787,7 @@ complete -c agent-worker -n '__agent_worker_at agent info; and __agent_worker_tu
 complete -c agent-worker -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'create' -d 'Create an agent.'
 complete -c agent-worker -n '__agent_worker_at agent create' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at agent create' -l ephemeral -d 'create an agent without a file; the agent exists until the kernel stops'
+complete -c agent-worker -n '__agent_worker_at agent create' -l tag -d 'create a separate instance, named NAME-TAG' -r -f
 complete -c agent-worker -n '__agent_worker_at agent create' -s m -l model -d 'model as provider/name, or an alias' -r -f
 complete -c agent-worker -n '__agent_worker_at agent create' -s b -l backend -d 'backend that runs the agent (default: sdk)' -r -f
 complete -c agent-worker -n '__agent_worker_at agent create' -s s -l system -d 'system prompt' -r -f
@@ -1308,6 +1316,12 @@ complete -c awk -n '__agent_worker_at space; and __agent_worker_turn 1 0 0' -f -
 complete -c awk -n '__agent_worker_at space list' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at space list' -l run -d 'spaces of this run (r12), including closed spaces' -r -f -a '(__agent_worker_live run)'
 complete -c awk -n '__agent_worker_at space list' -l json -d 'print one JSON document'
+complete -c awk -n '__agent_worker_at space; and __agent_worker_turn 1 0 0' -f -a 'create' -d 'Open a space for agents of the project.'
+complete -c awk -n '__agent_worker_at space create' -s h -l help -d 'show this help message and exit'
+complete -c awk -n '__agent_worker_at space create' -l member -d 'agent to add; repeatable' -r -f -a '(__agent_worker_live agent)'
+complete -c awk -n '__agent_worker_at space create' -l open -d 'make every agent that is mentioned a member'
+complete -c awk -n '__agent_worker_at space create' -l json -d 'print one JSON document'
+complete -c awk -n '__agent_worker_at space create; and __agent_worker_turn 2 0 0' -f
 complete -c awk -n '__agent_worker_at space; and __agent_worker_turn 1 0 0' -f -a 'members' -d 'Add or remove members of a space.'
 complete -c awk -n '__agent_worker_at space members' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at space members' -l add -d 'member to add; repeatable' -r -f
@@ -1341,7 +1355,7 @@ complete -c awk -n '__agent_worker_at grant give' -l to -d 'receiving agent, suc
 complete -c awk -n '__agent_worker_at grant give' -l until -d 'duration (2h) or end time (2026-11-22T18:00:00Z)' -r -f
 complete -c awk -n '__agent_worker_at grant give' -l uses -d 'maximum number of calls' -r -f
 complete -c awk -n '__agent_worker_at grant give' -l json -d 'print one JSON document'
-complete -c awk -n '__agent_worker_at grant give; and __agent_worker_turn 2 0 0' -f -a 'channel.read channel.write documents.read documents.write tasks votes status memory ask feedback rules auth spaces'
+complete -c awk -n '__agent_worker_at grant give; and __agent_worker_turn 2 0 0' -f -a 'channel.read channel.write documents.read documents.write tasks votes status memory ask feedback rules auth spaces agents workflows'
 complete -c awk -n '__agent_worker_at grant; and __agent_worker_turn 1 0 0' -f -a 'revoke' -d 'Revoke a grant and the grants derived from it.'
 complete -c awk -n '__agent_worker_at grant revoke' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at grant revoke' -l json -d 'print one JSON document'
@@ -1381,6 +1395,7 @@ complete -c awk -n '__agent_worker_at rule' -l project -d 'project directory (de
 complete -c awk -n '__agent_worker_at rule' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the rules of a workflow with author and number of firings.'
 complete -c awk -n '__agent_worker_at rule list' -s h -l help -d 'show this help message and exit'
+complete -c awk -n '__agent_worker_at rule list' -l all -d '- include the rules of the kernel'
 complete -c awk -n '__agent_worker_at rule list' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at rule list; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c awk -n '__agent_worker_at rule; and __agent_worker_turn 1 0 0' -f -a 'show' -d 'Show one rule.'
@@ -1606,7 +1621,7 @@ complete -c awk -n '__agent_worker_at promote' -s v -l verbose -d 'print more de
 complete -c awk -n '__agent_worker_at promote; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live instruction)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'ps' -d 'List agents with their state, activity and cost'
 complete -c awk -n '__agent_worker_at ps' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at ps' -s a -l all -d 'include agents of ended workflows'
+complete -c awk -n '__agent_worker_at ps' -s a -l all -d 'include agents of ended workflows, and list each idle agent'
 complete -c awk -n '__agent_worker_at ps' -s A -l all-projects -d 'include all your projects with a running kernel'
 complete -c awk -n '__agent_worker_at ps' -s q -l quiet -d 'print only names, as other commands accept them'
 complete -c awk -n '__agent_worker_at ps' -l sort -d 'sort column, largest number first; -COLUMN: reverse order' -r -f
@@ -1854,6 +1869,7 @@ complete -c awk -n '__agent_worker_at agent info; and __agent_worker_turn 2 0 0'
 complete -c awk -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'create' -d 'Create an agent.'
 complete -c awk -n '__agent_worker_at agent create' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at agent create' -l ephemeral -d 'create an agent without a file; the agent exists until the kernel stops'
+complete -c awk -n '__agent_worker_at agent create' -l tag -d 'create a separate instance, named NAME-TAG' -r -f
 complete -c awk -n '__agent_worker_at agent create' -s m -l model -d 'model as provider/name, or an alias' -r -f
 complete -c awk -n '__agent_worker_at agent create' -s b -l backend -d 'backend that runs the agent (default: sdk)' -r -f
 complete -c awk -n '__agent_worker_at agent create' -s s -l system -d 'system prompt' -r -f

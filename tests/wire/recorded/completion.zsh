@@ -137,7 +137,7 @@ _agent_worker() {
             ;;
         space)
             if (( CURRENT == 3 )); then
-                choices=('list:List spaces, their members and their state.' 'members:Add or remove members of a space.' 'close:Close a space and cancel its work.')
+                choices=('list:List spaces, their members and their state.' 'create:Open a space for agents of the project.' 'members:Add or remove members of a space.' 'close:Close a space and cancel its work.')
                 _describe -t verbs verb choices
                 return
             fi
@@ -145,6 +145,10 @@ _agent_worker() {
                 list)
                     shift 2 words; (( CURRENT -= 2 ))
                     _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--run[spaces of this run (r12), including closed spaces]:value: _agent_worker_live run' '--json[print one JSON document]'
+                    ;;
+                create)
+                    shift 2 words; (( CURRENT -= 2 ))
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--member[agent to add; repeatable]:value: _agent_worker_live agent' '--open[make every agent that is mentioned a member]' '--json[print one JSON document]' '1:argument: '
                     ;;
                 members)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -173,7 +177,7 @@ _agent_worker() {
                     ;;
                 give)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--to[receiving agent, such as alice@review]:value: _agent_worker_live target' '--until[duration (2h) or end time (2026-11-22T18\:00\:00Z)]:value: ' '--uses[maximum number of calls]:value: ' '--json[print one JSON document]' '1:argument:(channel.read channel.write documents.read documents.write tasks votes status memory ask feedback rules auth spaces)'
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--to[receiving agent, such as alice@review]:value: _agent_worker_live target' '--until[duration (2h) or end time (2026-11-22T18\:00\:00Z)]:value: ' '--uses[maximum number of calls]:value: ' '--json[print one JSON document]' '1:argument:(channel.read channel.write documents.read documents.write tasks votes status memory ask feedback rules auth spaces agents workflows)'
                     ;;
                 revoke)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -215,7 +219,7 @@ _agent_worker() {
             case "$words[3]" in
                 list)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '1:argument: _agent_worker_live channel'
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--all[- include the rules of the kernel]' '--json[print one JSON document]' '1:argument: _agent_worker_live channel'
                     ;;
                 show)
                     shift 2 words; (( CURRENT -= 2 ))
@@ -359,7 +363,7 @@ _agent_worker() {
             ;;
         ps)
             shift 1 words; (( CURRENT -= 1 ))
-            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-a[include agents of ended workflows]' '--all[include agents of ended workflows]' '-A[include all your projects with a running kernel]' '--all-projects[include all your projects with a running kernel]' '-q[print only names, as other commands accept them]' '--quiet[print only names, as other commands accept them]' '--sort[sort column, largest number first; -COLUMN\: reverse order]:value: ' '-o[columns to print, in this order\: name,state,cost]:value: ' '--columns[columns to print, in this order\: name,state,cost]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
+            _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '-a[include agents of ended workflows, and list each idle agent]' '--all[include agents of ended workflows, and list each idle agent]' '-A[include all your projects with a running kernel]' '--all-projects[include all your projects with a running kernel]' '-q[print only names, as other commands accept them]' '--quiet[print only names, as other commands accept them]' '--sort[sort column, largest number first; -COLUMN\: reverse order]:value: ' '-o[columns to print, in this order\: name,state,cost]:value: ' '--columns[columns to print, in this order\: name,state,cost]:value: ' '--json[print one JSON document]' '--project[project directory (default\: found from the current one)]:value:_files' '-v[print more detail; -vv prints tracebacks]' '--verbose[print more detail; -vv prints tracebacks]' '1:argument: _agent_worker_live target'
             ;;
         projects)
             shift 1 words; (( CURRENT -= 1 ))
@@ -525,7 +529,7 @@ _agent_worker() {
                     ;;
                 create)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--ephemeral[create an agent without a file; the agent exists until the kernel stops]' '-m[model as provider/name, or an alias]:value: ' '--model[model as provider/name, or an alias]:value: ' '-b[backend that runs the agent (default\: sdk)]:value: ' '--backend[backend that runs the agent (default\: sdk)]:value: ' '-s[system prompt]:value: ' '--system[system prompt]:value: ' '--system-file[project file that contains the system prompt]:value:_files' '--role[role of the agent in a few words]:value: ' '--expertise[areas of expertise, separated by commas]:value: ' '--from[convert this ephemeral agent or Claude Code file]:value: _agent_worker_both agent' '--json[print one JSON document]' '1:argument: '
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--ephemeral[create an agent without a file; the agent exists until the kernel stops]' '--tag[create a separate instance, named NAME-TAG]:value: ' '-m[model as provider/name, or an alias]:value: ' '--model[model as provider/name, or an alias]:value: ' '-b[backend that runs the agent (default\: sdk)]:value: ' '--backend[backend that runs the agent (default\: sdk)]:value: ' '-s[system prompt]:value: ' '--system[system prompt]:value: ' '--system-file[project file that contains the system prompt]:value:_files' '--role[role of the agent in a few words]:value: ' '--expertise[areas of expertise, separated by commas]:value: ' '--from[convert this ephemeral agent or Claude Code file]:value: _agent_worker_both agent' '--json[print one JSON document]' '1:argument: '
                     ;;
                 edit)
                     shift 2 words; (( CURRENT -= 2 ))

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import trio
-
 from protocol.ipc import Entry, Limits, McpAddress
 from tests.worker.backends.fake_cli_install import Place, Word
 from tests.worker.backends.subject import Move, ProgramSubject, Reply, Subject, Where, api_move
@@ -101,10 +99,9 @@ class ScenarioRun:
             fields["env"][variable] = str(path)
         fields |= started
         fields["command"] = self._placed()
-        with trio.fail_after(REAL_SECONDS if self.where == "real" else SECONDS):
-            async with worker(answer) as kernel:
-                await kernel.greet(make_start(**{**fields, **changes}))
-                ended = await kernel.serve()
+        async with worker(answer, REAL_SECONDS if self.where == "real" else SECONDS) as kernel:
+            await kernel.greet(make_start(**{**fields, **changes}))
+            ended = await kernel.serve()
         self.entries += kernel.entries
         return Attempt(ended, kernel.entries, kernel.frames)
 

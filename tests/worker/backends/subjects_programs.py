@@ -111,9 +111,12 @@ ACP: Final = ProgramSubject(
 )
 
 
-def _gemini_fields(url: str) -> dict[str, Any]:
-    variables = {"GEMINI_API_KEY": "sk-secret", "GOOGLE_GEMINI_BASE_URL": url}
-    return {"backend": "acp", "model": "gemini-2.5-pro", "provider": None, "env": variables}
+def _acp_fields(vendor: str, address: str, model: str = "acp") -> Any:
+    def fields(url: str) -> dict[str, Any]:
+        variables = {f"{vendor}_API_KEY": "sk-secret", f"{address}_BASE_URL": url}
+        return {"backend": "acp", "model": model, "provider": None, "env": variables}
+
+    return fields
 
 
 GEMINI: Final = ProgramSubject(
@@ -125,7 +128,7 @@ GEMINI: Final = ProgramSubject(
     daemon_prefix="mcp_daemon_",
     shell_tool="run_shell_command",
     described=True,
-    fields=_gemini_fields,
+    fields=_acp_fields("GEMINI", "GOOGLE_GEMINI", "gemini-2.5-pro"),
     real="node_modules/@google/gemini-cli/bundle/gemini.js",
     talks=True,
     lacks={
@@ -170,11 +173,6 @@ OPENCODE_ACP: Final = ProgramSubject(
 )
 
 
-def _claude_fields(url: str) -> dict[str, Any]:
-    variables = {"ANTHROPIC_API_KEY": "sk-secret", "ANTHROPIC_BASE_URL": url}
-    return {"backend": "acp", "model": "acp", "provider": None, "env": variables}
-
-
 CLAUDE_ACP: Final = ProgramSubject(
     name="claude-agent-acp",
     version="0.49.0",
@@ -183,7 +181,7 @@ CLAUDE_ACP: Final = ProgramSubject(
     daemon_prefix="mcp__daemon__",
     shell_tool="Bash",
     described=True,
-    fields=_claude_fields,
+    fields=_acp_fields("ANTHROPIC", "ANTHROPIC"),
     talks=True,
     lacks={
         "own_server_missing": _NO_WORD,

@@ -17,6 +17,7 @@ from tests.worker.backends.backend_jobs import TOKEN, WELL, make_job, written
 from tests.worker.backends.scenario import made
 from tests.worker.backends.subject import Reply, Shell, Tell
 from tests.worker.backends.subjects_programs import ACP
+from tests.worker.conftest import fails
 from tests.worker.fake_kernel import make_start
 from worker.backends import backend
 from worker.backends.acp import ASKS, Acp, endpoint
@@ -75,7 +76,15 @@ def asks(call: dict[str, Any], id_: Any = "a1", options: Any = OPTIONS) -> dict[
     return {"id": id_, "method": "session/request_permission", "params": params}
 
 
-MODES = {"currentModeId": "auto", "availableModes": [{"id": "auto"}, {"id": "ask"}, {"id": "default"}]}
+OF_MODES = {"id": "m", "category": "mode"}
+
+
+def modes(*ids: str) -> dict[str, Any]:
+    """What a session offers in which each of ``ids`` can be chosen."""
+    return {"modes": {"availableModes": [{"id": id_} for id_ in ids]}}
+
+
+MODES = {"currentModeId": "auto", **modes("auto", "ask", "default")["modes"]}
 
 
 def prompted(folder: Path, **start: Any) -> Acp:
@@ -93,6 +102,19 @@ def answers(events: list[backend.Event]) -> list[Any]:
     """How requests for leave were answered: the option, or that the turn is over."""
     outcomes = [one["result"]["outcome"] for one in said(events) if "result" in one]
     return [one.get("optionId", one["outcome"]) for one in outcomes]
+
+
+def needed(events: list[backend.Event]) -> backend.PermissionNeeded:
+    """The one leave that somebody is asked for."""
+    (ask,) = (one for one in events if isinstance(one, backend.PermissionNeeded))
+    return ask
+
+
+def opened(folder: Path, able: dict[str, Any] | None = None, **start: Any) -> tuple[Acp, list[dict[str, Any]]]:
+    """One that was greeted, and what it was told then."""
+    program = agent(folder, **start)
+    program.launch()
+    return program, said(heard(program, greeted(**(able or {}))))
 
 
 def test_it_is_greeted_told_its_servers_and_then_its_work(tmp_path: Path) -> None:
@@ -117,56 +139,48 @@ def test_it_is_greeted_told_its_servers_and_then_its_work(tmp_path: Path) -> Non
 
 
 def test_one_that_reaches_no_server_over_http_gets_the_bridge(tmp_path: Path) -> None:
-    program = agent(tmp_path)
-    program.launch()
-    (new,) = said(heard(program, greeted()))
+    _, (new,) = opened(tmp_path)
     (daemon,) = new["params"]["mcpServers"]
     file = Path(daemon["args"][-1])
     assert (daemon["command"], stat.S_IMODE(file.stat().st_mode)) == (sys.executable, 0o600)
     assert TOKEN in file.read_text() and TOKEN not in json.dumps(new)
     other = agent(tmp_path, mcp_servers={"docs": McpServer(url="http://docs")})
     other.launch()
-    with pytest.raises(Failed, match="could not use the MCP server docs") as failed:
+    with fails("network", "could not use the MCP server docs"):
         heard(other, greeted())
-    assert failed.value.cause == "network"
 
 
 def test_a_message_is_never_taken_for_a_command_of_the_program(tmp_path: Path) -> None:
-    program = agent(tmp_path, system="", job={"message": " /quit"})
-    program.launch()
-    heard(program, greeted())
+    program, _ = opened(tmp_path, system="", job={"message": " /quit"})
     (prompt,) = said(heard(program, {"id": 2, "result": {"sessionId": SESSION}}))
     assert prompt["params"]["prompt"][0]["text"] == "What you are asked to do:\n\n /quit"
 
 
 def test_its_model_is_chosen_by_what_it_offers(tmp_path: Path) -> None:
-    def opened(**result: Any) -> tuple[Acp, list[dict[str, Any]]]:
-        program = agent(tmp_path, model="m/1")
-        program.launch()
-        heard(program, greeted())
+    def offers(**result: Any) -> tuple[Acp, list[dict[str, Any]]]:
+        program, _ = opened(tmp_path, model="m/1")
         return program, said(heard(program, {"id": 2, "result": {"sessionId": SESSION, **result}}))
 
     options = [{"id": "mode", "category": "mode"}, {"id": "llm", "category": "model", "options": [{"what": 1}]}]
-    (chosen,) = opened(configOptions=options)[1]
+    (chosen,) = offers(configOptions=options)[1]
     assert (chosen["method"], chosen["params"]["configId"], chosen["params"]["value"]) == (
         "session/set_config_option",
         "llm",
         "m/1",
     )
-    program, (older,) = opened(models={"availableModels": []})
+    program, (older,) = offers(models={"availableModels": []})
     assert (older["method"], older["params"]["modelId"]) == ("session/set_model", "m/1")
     assert said(heard(program, {"id": 3, "result": {}}))[0]["method"] == "session/prompt"
-    program, _older = opened(models={})
+    program, _older = offers(models={})
     for fault, made_ in (
         (
             "does not support the model m/1: none",
             lambda: heard(program, {"id": 3, "error": {"code": 1, "message": "none"}}),
         ),
-        ("does not support model selection", opened),
+        ("does not support model selection", offers),
     ):
-        with pytest.raises(Failed, match=fault) as failed:
+        with fails("invalid", fault):
             made_()
-        assert failed.value.cause == "invalid"
 
 
 @pytest.mark.parametrize(
@@ -180,9 +194,7 @@ def test_a_session_is_taken_up_and_what_it_tells_of_old_is_not_told_again(
     tmp_path: Path, able: dict[str, Any], method: str
 ) -> None:
     """P5: replies of the session's past are neither entries nor booked, also where they come late."""
-    program = agent(tmp_path, session=SESSION, system="You are Alice.")
-    program.launch()
-    (taken,) = said(heard(program, greeted(**able)))
+    program, (taken,) = opened(tmp_path, able, session=SESSION, system="You are Alice.")
     assert (taken["method"], taken["params"]["sessionId"]) == (method, SESSION)
     old = [words("old"), update("tool_call", toolCallId="o", title="bash", status="completed", rawInput={"a": 1})]
     assert heard(program, *old) == []
@@ -198,9 +210,8 @@ def test_one_that_takes_up_no_session_gets_a_new_one_and_is_told_what_was_done(
     tmp_path: Path, program: str, able: dict[str, Any]
 ) -> None:
     """P5: prompt, instruction and ledger; the new session is the one that is kept."""
-    made_ = agent(tmp_path, session="old", program=program, system="You are Alice.", job={"anew": "all of it"})
-    made_.launch()
-    (new,) = said(heard(made_, greeted(**able)))
+    start: dict[str, Any] = {"session": "old", "program": program, "system": "You are Alice."}
+    made_, (new,) = opened(tmp_path, able, job={"anew": "all of it"}, **start)
     assert (new["method"], "sessionId" in new["params"]) == ("session/new", False)
     events = heard(made_, {"id": 2, "result": {"sessionId": SESSION}})
     assert backend.SessionStarted(SESSION) in events
@@ -227,12 +238,9 @@ def test_what_was_done_is_told_in_quotes() -> None:
 
 def test_a_session_that_cannot_be_taken_up_is_lost(tmp_path: Path) -> None:
     for code, cause in ((-32603, "session_lost"), (-32000, "auth")):
-        other = agent(tmp_path, session=SESSION)
-        other.launch()
-        heard(other, greeted(loadSession=True))
-        with pytest.raises(Failed) as failed:
+        other, _ = opened(tmp_path, {"loadSession": True}, session=SESSION)
+        with fails(cause):
             heard(other, {"id": 2, "error": {"code": code, "message": "no"}})
-        assert failed.value.cause == cause
 
 
 def test_replies_are_what_lies_between_two_returns(tmp_path: Path) -> None:
@@ -298,9 +306,8 @@ def test_what_it_cost_is_bounded_and_in_dollars(tmp_path: Path) -> None:
         if isinstance(one, backend.ReplyEnded)
     )
     assert turn.usage == Usage(input_tokens=LARGEST, cost_usd=1.5)
-    resumed = agent(tmp_path, session=SESSION)
-    resumed.launch()
-    heard(resumed, greeted(loadSession=True), {"id": 2, "result": {}}, {"id": 3, "error": {}})
+    resumed, _ = opened(tmp_path, {"loadSession": True}, session=SESSION)
+    heard(resumed, {"id": 2, "result": {}}, {"id": 3, "error": {}})
     told = [update("usage_update", used=1, size=2, cost={"amount": a, "currency": "USD"}) for a in (5.0, 5.25)]
     events = heard(resumed, *told, {"id": 4, "result": {"stopReason": "end_turn"}})
     assert [one.usage for one in events if isinstance(one, backend.ReplyEnded)] == [Usage(cost_usd=0.25)]
@@ -334,73 +341,46 @@ def named(tool: str) -> dict[str, Any]:
         ("all", GEMINI, True, "asked"),
         ("deny", GEMINI, False, "no"),
         ("deny", TITLED, True, "no"),
+        ("ask", named("mcp__docs__search"), True, "yes"),
+        ("ask", named("mcp__docs__write"), True, "asked"),
+        ("ask", named("mcp__other__search"), True, "asked"),
+        ("ask", {**TITLED, "title": "docs_search"}, True, "asked"),
     ],
 )
 def test_what_it_asks_leave_for_is_granted_refused_or_asked(
     tmp_path: Path, approval: Approval, call: dict[str, Any], announced: bool, expected: str
 ) -> None:
-    """P63: as the agent's file says; the kernel's own tools are always there, and no title passes for one (N10)."""
-    program = prompted(tmp_path, approval=approval, program="claude-agent-acp")
+    """P63: as the agent's file says, also of what only reads; no title passes for a tool that is let (N10)."""
+    own: dict[str, Any] = {"mcp_servers": {"docs": McpServer(command="d")}}
+    own["read_only"] = ("mcp__docs__search", "mcp__other__search")
+    program = prompted(tmp_path, approval=approval, program="claude-agent-acp", **own)
     if announced:
         heard(program, update("tool_call", **call))
     events = heard(program, asks(call))
-    assert (
-        "asked" if any(isinstance(one, backend.PermissionNeeded) for one in events) else answers(events)[0]
-    ) == expected
-
-
-@pytest.mark.parametrize(
-    ("call", "announced", "expected"),
-    [
-        (named("mcp__docs__search"), True, "yes"),
-        (named("mcp__docs__write"), True, "asked"),
-        (named("mcp__other__search"), True, "asked"),
-        ({"toolCallId": "c1", "title": "docs_search", "kind": "other", "rawInput": {"q": "x"}}, True, "asked"),
-        (named("mcp__daemon__channel_send"), True, "yes"),
-        (TITLED, True, "asked"),
-    ],
-)
-def test_a_tool_that_only_reads_is_known_by_the_field_that_names_it(
-    tmp_path: Path, call: dict[str, Any], announced: bool, expected: str
-) -> None:
-    reading = ("mcp__docs__search", "mcp__other__search")
-    program = prompted(tmp_path, approval="ask", mcp_servers={"docs": McpServer(command="d")}, read_only=reading)
-    if announced:
-        heard(program, update("tool_call", **call))
-    events = heard(program, asks(call))
-    assert (
-        "asked" if any(isinstance(one, backend.PermissionNeeded) for one in events) else answers(events)[0]
-    ) == expected
+    asked = any(isinstance(one, backend.PermissionNeeded) for one in events)
+    assert ("asked" if asked else answers(events)[0]) == expected
 
 
 def test_a_person_is_shown_the_whole_call_and_gives_leave_once(tmp_path: Path) -> None:
     """P63: command, changes and words; never for good, unless nobody is asked at all; a refused call came back."""
     program = prompted(tmp_path, approval="ask")
     diff = {"type": "diff", "path": "f", "oldText": None, "newText": "new"}
-    (ask,) = (
-        one for one in heard(program, asks({**SHELL, "content": [diff]})) if isinstance(one, backend.PermissionNeeded)
-    )
+    ask = needed(heard(program, asks({**SHELL, "content": [diff]})))
     changes = [{"file": "f", "old": None, "new": "new"}]
     assert ask.input == {"title": "rm x", "input": {"command": "rm x"}, "changes": changes}
     assert answers(list(ask.then(True, ""))) == ["yes"]
     assert list(ask.then(True, "")) == []
-    (ask,) = (one for one in heard(program, asks(SHELL, "a2")) if isinstance(one, backend.PermissionNeeded))
+    ask = needed(heard(program, asks(SHELL, "a2")))
     refused = list(ask.then(False, "not today"))
     assert answers(refused) == ["no"]
     ended = [(one.is_error, one.text) for one in refused if isinstance(one, backend.ToolEnded)]
     assert ended == [(True, "execute was not run: not today")]
-    (ask,) = (
-        one for one in heard(program, asks(SHELL, "a3", OPTIONS[1:2])) if isinstance(one, backend.PermissionNeeded)
-    )
+    ask = needed(heard(program, asks(SHELL, "a3", OPTIONS[1:2])))
     assert answers(list(ask.then(True, ""))) == ["cancelled"]
     assert answers(heard(prompted(tmp_path, approval="auto"), asks(SHELL, "a4", OPTIONS[1:2]))) == ["always"]
     own = {"_meta": {"claudeCode": {"toolName": "mcp__daemon__ask_agent"}}}
     heard(program, update("tool_call", toolCallId="c1", **own), update("tool_call", **SHELL))  # a repeated id
-    (ask,) = (
-        one
-        for one in heard(program, asks({**SHELL, "rawInput": "rm y"}, "a6"))
-        if isinstance(one, backend.PermissionNeeded)
-    )
+    ask = needed(heard(program, asks({**SHELL, "rawInput": "rm y"}, "a6")))
     assert ask.input == {"title": "rm x", "input": "rm y"}
     large = {**SHELL, "rawInput": {"command": "x" * 100_000}}
     assert answers(heard(program, asks(large, "a5"))) == ["no"]
@@ -438,9 +418,8 @@ def test_why_it_stops_says_how_the_work_ended(
     if result is not None:
         assert heard(program, {"id": 3, "result": result})[-1] == backend.LastEvent()
     if status == "failed":
-        with pytest.raises(Failed) as failed:
+        with fails(cause):
             program.conclude(WELL)
-        assert failed.value.cause == cause
     else:
         ended = program.conclude(backend.ProgramExit(code=1, signal=None, stderr="", pushed=False))
         assert (ended.status, ended.cause) == (status, cause)
@@ -503,47 +482,29 @@ def test_settings_above_the_project_are_trusted_by_nobody(tmp_path: Path, progra
 @pytest.mark.parametrize(
     ("program", "approval", "offered", "sent"),
     [
-        (
-            "claude-agent-acp",
-            "ask",
-            {"modes": {"availableModes": [{"id": "default"}]}},
-            ("session/set_mode", "default"),
-        ),
-        (
-            "claude-agent-acp",
-            "auto",
-            {"modes": {"availableModes": [{"id": "default"}]}},
-            ("session/set_mode", "default"),
-        ),
-        ("gemini", "deny", {"modes": {"availableModes": [{"id": "default"}]}}, ("session/set_mode", "default")),
-        (
-            "gemini",
-            "all",
-            {"configOptions": [{"id": "m", "category": "mode"}]},
-            ("session/set_config_option", "default"),
-        ),
+        ("claude-agent-acp", "ask", modes("default"), ("session/set_mode", "default")),
+        ("claude-agent-acp", "auto", modes("default"), ("session/set_mode", "default")),
+        ("gemini", "deny", modes("default"), ("session/set_mode", "default")),
+        ("gemini", "all", {"configOptions": [OF_MODES]}, ("session/set_config_option", "default")),
         ("agent", "ask", {"modes": MODES}, ("session/set_mode", "ask")),
         ("agent", "auto", {"modes": MODES}, ("session/prompt", None)),
-        ("opencode", "all", {"modes": {"availableModes": [{"id": "build"}]}}, ("session/prompt", None)),
+        ("opencode", "all", modes("build"), ("session/prompt", None)),
         ("agent", "ask", {}, "no session mode 'ask'"),
-        ("agent", "deny", {"modes": {"availableModes": [{"id": "default"}, {"id": "yolo"}]}}, "no session mode 'ask'"),
+        ("agent", "deny", modes("default", "yolo"), "no session mode 'ask'"),
         ("agent", "all", {"modes": MODES}, "approval: all cannot hold"),
-        ("gemini", "ask", {"modes": {"availableModes": [{"id": "yolo"}]}}, "no session mode 'default'"),
+        ("gemini", "ask", modes("yolo"), "no session mode 'default'"),
     ],
 )
 def test_the_session_mode_is_one_in_which_the_program_asks(
     tmp_path: Path, program: str, approval: Approval, offered: dict[str, Any], sent: Any
 ) -> None:
-    made_ = agent(tmp_path, program=program, approval=approval)
-    made_.launch()
-    heard(made_, greeted())
-    opened = {"id": 2, "result": {"sessionId": SESSION, **offered}}
+    made_, _ = opened(tmp_path, program=program, approval=approval)
+    session = {"id": 2, "result": {"sessionId": SESSION, **offered}}
     if isinstance(sent, str):
-        with pytest.raises(Failed, match=sent) as failed:
-            heard(made_, opened)
-        assert failed.value.cause == "invalid"
+        with fails("invalid", sent):
+            heard(made_, session)
         return
-    (told,) = said(heard(made_, opened))
+    (told,) = said(heard(made_, session))
     assert (told["method"], told["params"].get("modeId") or told["params"].get("value")) == sent
     if told["method"] != "session/prompt":
         with pytest.raises(Failed, match="cannot be required to ask"):
@@ -559,24 +520,20 @@ def test_the_session_mode_is_one_in_which_the_program_asks(
     ],
 )
 def test_a_program_that_leaves_the_mode_in_which_it_asks_is_ended(tmp_path: Path, left: dict[str, Any]) -> None:
-    modes = {"availableModes": [{"id": "default"}]}
     for approval in ("ask", "auto"):
-        program = agent(tmp_path, program="claude-agent-acp", approval=approval)
-        program.launch()
-        heard(program, greeted(), {"id": 2, "result": {"sessionId": SESSION, "modes": modes}}, {"id": 3, "result": {}})
+        program, _ = opened(tmp_path, program="claude-agent-acp", approval=approval)
+        heard(program, {"id": 2, "result": {"sessionId": SESSION, **modes("default")}}, {"id": 3, "result": {}})
         heard(program, update("current_mode_update", currentModeId="plan"))
         if approval == "auto":
             heard(program, left)
             continue
-        with pytest.raises(Failed, match="switched to the session mode") as failed:
+        with fails("invalid", "switched to the session mode"):
             heard(program, left)
-        assert failed.value.cause == "invalid"
 
 
 def test_claude_is_told_to_leave_the_settings_of_the_project_alone(tmp_path: Path) -> None:
-    program = agent(tmp_path, program="claude-agent-acp", approval="all", mcp_servers={"docs": McpServer(command="d")})
-    program.launch()
-    (new,) = said(heard(program, greeted()))
+    own = {"docs": McpServer(command="d")}
+    _, (new,) = opened(tmp_path, program="claude-agent-acp", approval="all", mcp_servers=own)
     options = new["params"]["_meta"]["claudeCode"]["options"]
     assert (options["settingSources"], options["allowedTools"]) == ([], ["mcp__daemon"])
     assert options["extraArgs"]["strict-mcp-config"] is None
@@ -622,9 +579,8 @@ def test_of_a_frame_that_is_too_large_the_beginning_is_left(tmp_path: Path) -> N
     assert (len(head), after, lines.dropped) == (HEAD_BYTES, b"next", 1)
     program = prompted(tmp_path)
     assert list(program.read(head)) == []
-    with pytest.raises(Failed, match="incomplete or oversized frame") as failed:
+    with fails("protocol", "incomplete or oversized frame"):
         list(program.read(head.replace(b"session/update", b"session/other!")))
-    assert failed.value.cause == "protocol"
 
 
 def test_calls_and_requests_without_end_are_bounded(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tests.worker.backends.backend_jobs import WELL, heard, make_job
 from tests.worker.backends.scenario import made
 from tests.worker.backends.subject import CLIS, Reply, Shell, Tell
 from tests.worker.backends.subjects_programs import CLAUDE
+from tests.worker.conftest import fails
 from worker.backends.backend import (
     ActivityChanged,
     BackendJob,
@@ -178,9 +179,8 @@ def test_what_went_wrong_is_told_by_structure_alone(
 ) -> None:
     program = Claude(job(tmp_path))
     heard(program, INIT, COMPLAINT | complaint, result(is_error=True) | last)
-    with pytest.raises(Failed) as failed:
+    with fails(cause):
         program.conclude(BADLY)
-    assert failed.value.cause == cause
 
 
 def test_neither_the_result_nor_the_exit_is_success_alone(tmp_path: Path) -> None:

@@ -72,6 +72,13 @@ def test_what_was_booked_is_not_booked_again(booked: Usage, expected: Usage) -> 
     assert turns(heard(completed(44, 4, 20), booked=booked))[0].usage == expected
 
 
+def sessions(home: Path) -> Path:
+    """Where codex keeps the records of threads of a day."""
+    folder = home / "sessions/2026/11/21"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def counted(*, read: int, cached: int, written: int) -> str:
     """A line of the record that a thread has spent so much by then."""
     total = {"input_tokens": read, "cached_input_tokens": cached, "output_tokens": written, "total_tokens": 1}
@@ -81,9 +88,7 @@ def counted(*, read: int, cached: int, written: int) -> str:
 
 @pytest.mark.promise("P11")
 def test_each_reply_is_booked_as_far_as_the_record_of_the_thread_counts_by_then(tmp_path: Path) -> None:
-    folder = tmp_path / "sessions/2026/11/21"
-    folder.mkdir(parents=True)
-    path = folder / "rollout-2026-11-21T10-00-00-t-1.jsonl"
+    path = sessions(tmp_path) / "rollout-2026-11-21T10-00-00-t-1.jsonl"
     thread = Thread(Usage(input_tokens=5, output_tokens=1), TokenCount(tmp_path).count)
 
     def told(*lines: dict[str, Any]) -> list[backend.Event]:
@@ -110,9 +115,8 @@ def test_each_reply_is_booked_as_far_as_the_record_of_the_thread_counts_by_then(
 
 @pytest.mark.promise("P27")
 def test_what_a_turn_that_failed_has_spent_is_booked(tmp_path: Path) -> None:
-    folder = tmp_path / "sessions/2026/11/21"
-    folder.mkdir(parents=True)
-    (folder / "rollout-2026-11-21T10-00-00-t-1.jsonl").write_text(counted(read=25, cached=0, written=3))
+    record = sessions(tmp_path) / "rollout-2026-11-21T10-00-00-t-1.jsonl"
+    record.write_text(counted(read=25, cached=0, written=3))
     failed = {"type": "turn.failed", "error": {"message": "no"}}
     events = heard({"type": "thread.started", "thread_id": "t-1"}, failed, counted=TokenCount(tmp_path).count)
     assert events[2:] == [backend.SubagentUsage(Usage(input_tokens=25, output_tokens=3)), backend.LastEvent()]
@@ -120,8 +124,7 @@ def test_what_a_turn_that_failed_has_spent_is_booked(tmp_path: Path) -> None:
 
 @pytest.mark.promise("P15")
 def test_what_its_programs_put_in_place_of_a_record_is_neither_followed_nor_waited_for(tmp_path: Path) -> None:
-    folder = tmp_path / "sessions/2026/11/21"
-    folder.mkdir(parents=True)
+    folder = sessions(tmp_path)
     (tmp_path / "theirs").write_text(counted(read=25, cached=0, written=3))
     (folder / "rollout-1-t-1.jsonl").symlink_to(tmp_path / "theirs")
     os.mkfifo(folder / "rollout-2-t-1.jsonl")
@@ -130,9 +133,7 @@ def test_what_its_programs_put_in_place_of_a_record_is_neither_followed_nor_wait
 
 @pytest.mark.promise("P9")
 def test_a_record_that_is_one_endless_line_is_neither_kept_nor_read_again(tmp_path: Path) -> None:
-    folder = tmp_path / "sessions/2026/11/21"
-    folder.mkdir(parents=True)
-    path = folder / "rollout-1-t-1.jsonl"
+    path = sessions(tmp_path) / "rollout-1-t-1.jsonl"
     with path.open("wb") as file:
         for _ in range(32):
             file.write(b"x" * 1024 * 1024)
@@ -149,15 +150,13 @@ def test_a_record_that_is_one_endless_line_is_neither_kept_nor_read_again(tmp_pa
 
 def record(home: Path, info: object, thread: str = "t-1") -> None:
     """The record of a thread whose last turn failed so."""
-    folder = home / "sessions/2026/11/21"
-    folder.mkdir(parents=True, exist_ok=True)
     began = {"type": "event_msg", "payload": {"type": "task_started"}}
     ended = {
         "type": "event_msg",
         "payload": {"type": "task_complete", "error": {"message": "x", "codex_error_info": info}},
     }
     lines = [json.dumps(began), "garbage, and not the last line", json.dumps(ended), '{"type": "task_complete']
-    (folder / f"rollout-2026-11-21T10-00-00-{thread}.jsonl").write_text("\n".join(lines), "utf-8")
+    (sessions(home) / f"rollout-2026-11-21T10-00-00-{thread}.jsonl").write_text("\n".join(lines), "utf-8")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from tests.worker.backends.backend_jobs import KEY, PROVIDER, TOKEN, WELL, make_
 from tests.worker.backends.scenario import made
 from tests.worker.backends.subject import Refuse
 from tests.worker.backends.subjects_programs import OPENCODE
+from tests.worker.conftest import fails
 from worker.backends import backend, opencode_stream
 from worker.backends.opencode import executable_config
 from worker.backends.opencode import open as opencode
@@ -272,9 +273,8 @@ def test_a_project_whose_code_it_would_run_is_not_opened(tmp_path: Path, name: s
     path = tmp_path / "project" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text('{"plugin": ["./x.js"]}', "utf-8")
-    with pytest.raises(Failed, match=path.name) as refused:
+    with fails("untrusted", path.name):
         opencode(make_job("opencode", tmp_path))
-    assert refused.value.cause == "untrusted"
 
 
 def test_what_is_not_the_projects_or_no_code_does_not_matter(tmp_path: Path) -> None:

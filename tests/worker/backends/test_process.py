@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psutil
@@ -14,8 +15,9 @@ import pytest
 import trio
 
 from protocol.agent import McpServer
-from protocol.ipc import Entry, Go, Json, Limits, ToolCall, Turn, Yield
+from protocol.ipc import Entry, Go, Json, Limits, Start, ToolCall, Turn, Yield
 from tests.e2e.processes import survivors
+from tests.worker.conftest import fails
 from tests.worker.fake_kernel import attempt, make_start
 from tests.worker.test_sandbox import Place, real
 from worker.backends import backend, process
@@ -134,15 +136,20 @@ async def test_one_that_ignores_sigterm_is_killed_with_its_group(run: Run) -> No
     assert survivors([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], seconds=2) == []
 
 
+async def boxed(folder: Path, script: str) -> tuple[Place, BackendProcess]:
+    """A shell in a sandbox."""
+    place = Place(folder)
+    start = msgspec.structs.replace(place.start, attempt_dir=str(place.attempt), session_dir=str(place.attempt))
+    return place, await launched(Launch(argv=("/bin/sh", "-c", script), env=start.env, stdin=b""), start)
+
+
 TIDY = "trap 'sleep 0.2; echo tidied > tidy; exit 7' TERM; echo up; while :; do sleep 0.05; done"
 
 
 @pytest.mark.promise("P8")
 @real
 async def test_one_in_a_sandbox_is_asked_to_leave_and_waited_for_as_any_other(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    start = msgspec.structs.replace(place.start, attempt_dir=str(place.attempt), session_dir=str(place.attempt))
-    made = await launched(Launch(argv=("/bin/sh", "-c", TIDY), env=start.env, stdin=b""), start)
+    place, made = await boxed(tmp_path, TIDY)
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(made.attend)
@@ -157,9 +164,7 @@ async def test_one_in_a_sandbox_is_asked_to_leave_and_waited_for_as_any_other(tm
 @pytest.mark.promise("P7")
 @real
 async def test_a_sandbox_that_has_nothing_in_it_yet_is_killed(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    start = msgspec.structs.replace(place.start, attempt_dir=str(place.attempt), session_dir=str(place.attempt))
-    made = await launched(Launch(argv=("/bin/sh", "-c", "sleep 60; echo ran > ran"), env=start.env, stdin=b""), start)
+    place, made = await boxed(tmp_path, "sleep 60; echo ran > ran")
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(made.attend)
@@ -219,9 +224,8 @@ def left(folder: Path) -> list[str]:
 @pytest.mark.promise("PF16")
 async def test_what_cannot_be_started_is_named(tmp_path: Path) -> None:
     start = make_start(cwd=str(tmp_path), attempt_dir=str(tmp_path))
-    with pytest.raises(Failed, match="/nowhere/claude could not be started") as failed:
+    with fails("spawn_permanent", "/nowhere/claude could not be started"):
         await launched(Launch(argv=("/nowhere/claude",), env={}, stdin=b""), start)
-    assert failed.value.cause == "spawn_permanent"
 
 
 async def test_a_session_is_resumed_where_it_was_made_or_not_at_all(tmp_path: Path) -> None:
@@ -233,19 +237,22 @@ async def test_a_session_is_resumed_where_it_was_made_or_not_at_all(tmp_path: Pa
     assert ended.error.cause == "session_lost"
 
 
+def claude_start(folder: Path, program: str, **changes: Any) -> Start:
+    """For a claude that is a script."""
+    path = folder / "claude"
+    path.write_text(program)
+    path.chmod(0o700)
+    places = dict.fromkeys(("cwd", "attempt_dir", "session_dir"), str(folder))
+    return make_start(backend="claude", command=(str(path),), **places, **changes)
+
+
 @pytest.mark.promise("P18")
 async def test_no_secret_is_in_what_is_said_of_a_failure(tmp_path: Path) -> None:
-    program = tmp_path / "claude"
-    program.write_text("#!/bin/sh\necho not-for-you sk-of-header 12345678 /a/long/path >&2; exit 3\n")
-    program.chmod(0o700)
     server = McpServer(
         url="http://127.0.0.1:9/", headers={"Authorization": "Bearer sk-of-header"}, env={"ROOT": "/a/long/path"}
     )
-    start = make_start(
-        backend="claude", command=(str(program),), token="not-for-you", mcp_servers={"own": server}, cwd=str(tmp_path),
-        attempt_dir=str(tmp_path), session_dir=str(tmp_path),
-    )  # fmt: skip
-    ended = await attempt(start)
+    program = "#!/bin/sh\necho not-for-you sk-of-header 12345678 /a/long/path >&2; exit 3\n"
+    ended = await attempt(claude_start(tmp_path, program, token="not-for-you", mcp_servers={"own": server}))
     assert ended.error.cause == "crash"
     assert ended.error.text.endswith("[token] [secret] 12345678 /a/long/path")
 
@@ -264,14 +271,7 @@ END
 
 @pytest.mark.promise("P11")
 async def test_it_makes_no_room_before_its_first_turn(tmp_path: Path) -> None:
-    program = tmp_path / "claude"
-    program.write_text(LIVES)
-    program.chmod(0o700)
-    start = make_start(
-        backend="claude", command=(str(program),), cwd=str(tmp_path),
-        attempt_dir=str(tmp_path), session_dir=str(tmp_path),
-    )  # fmt: skip
-    ended = await attempt(start, lambda entry: Yield(k=entry.k))
+    ended = await attempt(claude_start(tmp_path, LIVES), lambda entry: Yield(k=entry.k))
     assert [entry.kind for entry in ended.entries] == ["session", "reply"]
     assert (ended.result.status, ended.result.text) == ("done", "all done")
 

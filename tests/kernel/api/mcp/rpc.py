@@ -6,10 +6,7 @@ from tests.builders.api import ServedKernel
 from tests.kernel.api.client import Answer
 
 REVISION = "2026-07-28"
-ENVELOPE = {
-    "io.modelcontextprotocol/protocolVersion": REVISION,
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
+ENVELOPE = {"io.modelcontextprotocol/protocolVersion": REVISION, "io.modelcontextprotocol/clientCapabilities": {}}
 CALL_KEY = "agent-worker/call"
 
 
@@ -33,3 +30,15 @@ async def call(kernel: ServedKernel, name: str, arguments: Any = None, token: st
     answer = await post(kernel, call_of(name, arguments or {}, **meta), token)
     assert answer.status == 200, answer.body
     return answer.json["result"]
+
+
+async def content(kernel: ServedKernel, name: str, arguments: Any = None, token: str = "worker-token", **m: Any) -> Any:
+    """The structured content of a result, of a refusal as well."""
+    return (await call(kernel, name, arguments, token, **m))["structuredContent"]
+
+
+async def refusal(kernel: ServedKernel, name: str, arguments: Any = None, token: str = "worker-token", **m: Any) -> str:
+    """The code of the error that a call must end with."""
+    result = await call(kernel, name, arguments, token, **m)
+    assert result["isError"], result
+    return str(result["structuredContent"]["code"])

@@ -1,7 +1,5 @@
 """ask_agent as it goes over the wire: what the caller learns at once, and what is refused."""
 
-import hashlib
-
 import pytest
 import trio
 import trio.testing
@@ -10,7 +8,7 @@ from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.requeue import Requeue, requeue
 from tests.builders.api import ServedKernel
-from tests.kernel.api.client import Answer
+from tests.kernel.api.client import meanwhile
 from tests.kernel.api.mcp.rpc import CALL_KEY, call
 
 
@@ -34,7 +32,7 @@ async def test_who_asks_is_told_at_once_whom_and_as_what(kernel: ServedKernel, n
     assert "next message" in str(content["note"])
     again = await call(kernel, "ask_agent", {"agent": name, "query": "how many, @alice?"}, **{CALL_KEY: "0.0:c"})
     assert again["structuredContent"] == content
-    queue = (await kernel.ask("GET", "/agents/bob@review:main/queue")).json["instructions"]
+    queue = (await kernel.get("/agents/bob@review:main/queue"))["instructions"]
     assert [(row["id"], row["lane"]) for row in queue] == [("i2", "immediate")]
 
 
@@ -56,7 +54,7 @@ async def test_what_cannot_be_asked_is_a_result_that_says_what_to_do(
     content = result["structuredContent"]
     assert isinstance(content, dict)
     assert (result["isError"], content["code"], bool(content["hint"])) == (True, code, True)
-    queue = (await kernel.ask("GET", "/agents/bob@review:main/queue")).json["instructions"]
+    queue = (await kernel.get("/agents/bob@review:main/queue"))["instructions"]
     assert queue == []
 
 
@@ -64,37 +62,30 @@ async def test_people_see_for_what_the_asker_waits(kernel: ServedKernel) -> None
     """contracts 7: show and queue; once answered it is in its lane."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await asked(kernel, "bob")
-    await kernel.services.store.writer.commit(requeue, "i1", 1, Requeue(status="yielded", outcome="yielded"))
-    shown = (await kernel.ask("GET", "/instructions/i1")).json
+    await kernel.writer.commit(requeue, "i1", 1, Requeue(status="yielded", outcome="yielded"))
+    shown = await kernel.get("/instructions/i1")
     assert (shown["status"], shown["standing"], shown["waits_for"]) == ("waiting", "runnable", "answer")
-    (row,) = (await kernel.ask("GET", "/agents/alice/queue")).json["instructions"]
+    (row,) = (await kernel.get("/agents/alice/queue"))["instructions"]
     assert (row["status"], row["waits_for"]) == ("waiting", "answer")
-    agents = (await kernel.ask("GET", "/ps")).json["agents"]
+    agents = (await kernel.get("/ps"))["agents"]
     assert [(one["state"], one["reason"]) for one in agents if one["name"] == "alice"] == [("waiting", "answer")]
-    assert await kernel.services.store.writer.commit(lease, "i2", b"2" * 32) is not None
-    await kernel.services.store.writer.commit(close, "i2", 1, status="done", text="42")
-    assert (await kernel.ask("GET", "/instructions/i1")).json["status"] == "queued"
+    assert await kernel.writer.commit(lease, "i2", b"2" * 32) is not None
+    await kernel.writer.commit(close, "i2", 1, status="done", text="42")
+    assert (await kernel.get("/instructions/i1"))["status"] == "queued"
 
 
 @pytest.mark.promise("P26")
 async def test_who_is_waited_for_ends_the_wait_where_whom_it_asked_needs_a_person(kernel: ServedKernel) -> None:
     """POST /serve of alice neither returns while bob can go on, nor hangs once only a person can help it."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    commit = kernel.services.store.writer.commit
-    async with trio.open_nursery() as nursery:
-        answers: list[Answer] = []
-
-        async def serve() -> None:
-            answers.append(await kernel.ask("POST", "/serve", {"to": "alice@review", "text": "hi"}))
-
-        with kernel.services.store.feed.subscribe() as events:
-            nursery.start_soon(serve)
-            while (await anext(events)).type != "instruction.queued":
-                pass
-        assert await commit(lease, "i1", hashlib.sha256(b"worker-token").digest()) is not None
+    commit = kernel.writer.commit
+    async with meanwhile(kernel.ask, "POST", "/serve", {"to": "alice@review", "text": "hi"}) as answers:
+        while not (await kernel.get("/agents/alice/queue"))["instructions"]:
+            pass
+        await kernel.lease("i1", "worker-token")
         await call(kernel, "ask_agent", {"agent": "bob", "query": "how many?"})
         await commit(requeue, "i1", 1, Requeue(status="yielded", outcome="yielded"))
-        assert await commit(lease, "i2", b"2" * 32) is not None
+        await kernel.lease("i2", "bobs-token")
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert answers == []
         await commit(requeue, "i2", 1, Requeue(status="waiting", outcome="over budget", waits_for="budget"))

@@ -50,7 +50,6 @@ async def test_the_sdks_client_lists_and_calls_our_tools(kernel: ServedKernel, m
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_every_tool_gives_what_its_schema_says(kernel: ServedKernel, mode: str) -> None:
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
     arguments: dict[str, dict[str, Any]] = {
         "ask_agent": {"agent": "bob", "query": "what?"},
@@ -129,5 +128,5 @@ async def test_a_client_is_shut_out_the_moment_its_attempt_ends(kernel: ServedKe
         await kernel.end(instruction)
         with pytest.raises(MCPError):
             await mcp.call_tool("channel_send", {"message": "too late"})
-    channel = (await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"]
+    channel = (await kernel.get("/spaces/dm:alice/channel"))["messages"]
     assert "too late" not in [message["text"] for message in channel]

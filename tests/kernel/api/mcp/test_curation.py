@@ -1,19 +1,16 @@
 """The guard's model before a memory is written, and between a question and what a colleague knows."""
 
 import json
-from functools import partial
-from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
 from kernel.services.guard import MemoryGuard
-from kernel.store.transitions.lease import lease
 from kernel.store.transitions.requeue import Requeue, requeue
 from tests.builders.api import REVIEW, ServedKernel
-from tests.kernel.api.mcp.rpc import CALL_KEY, call
+from tests.kernel.api.client import meanwhile
+from tests.kernel.api.mcp.rpc import CALL_KEY, call, content
 
 GUARD = 'guard: { model: "mock/guard", llm_curation: true }\n'
 KEEP = {"keep": True, "tier": "working", "why": "good"}
@@ -30,13 +27,19 @@ pytestmark = pytest.mark.promise("P67")
 
 
 @pytest.fixture
-async def kernel(kernel: ServedKernel, tmp_path: Path) -> ServedKernel:
+async def kernel(kernel: ServedKernel) -> ServedKernel:
     """A kernel whose workflow review runs with a guard; alice has the worker-token, bob the bobs-token."""
-    (tmp_path / "project/.workflows/review.yaml").write_text(REVIEW + GUARD)
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    (kernel.root / ".workflows/review.yaml").write_text(REVIEW + GUARD)
     await kernel.attempt("alice@review")
     await kernel.attempt("bob@review", token="bobs-token")
     return kernel
+
+
+def knows(kernel: ServedKernel) -> None:
+    """Have alice know what KNOWN says."""
+    folder = kernel.root / ".agents/alice/memory"
+    folder.mkdir(parents=True)
+    (folder / "working.yaml").write_text(KNOWN)
 
 
 def guard_of(kernel: ServedKernel) -> MemoryGuard:
@@ -57,33 +60,27 @@ async def answered(
     kernel: ServedKernel, tool: str, arguments: Any, answer: Any, token: str = "worker-token", **meta: Any
 ) -> tuple[Any, str]:
     """What a call is answered for which the guard's model says ``answer``; and what the model was asked."""
-    wake = kernel.services.store.feed.new_wake(frozenset({"instruction.queued"}))
-    results: list[Any] = []
-    async with trio.open_nursery() as nursery:
-
-        async def calls() -> None:
-            results.append(await call(kernel, tool, arguments, token, **meta))
-
-        nursery.start_soon(calls)
+    wake = kernel.feed.new_wake(frozenset({"instruction.queued"}))
+    async with meanwhile(content, kernel, tool, arguments, token, **meta) as results:
         with trio.fail_after(10):
             await wake.wait()
         instruction = str((await questions(kernel))[0]["id"])
         assert guard_of(kernel).asking()
         await kernel.lease(instruction, f"guards-token-{instruction}")
-        asked = (await kernel.ask("GET", f"/messages/{(await questions(kernel))[0]['message_ids'][0]}")).json
+        asked = await kernel.get(f"/messages/{(await questions(kernel))[0]['message_ids'][0]}")
         await kernel.end(instruction, text=answer if isinstance(answer, str) else json.dumps(answer))
         await guard_of(kernel).run_once()
     assert not guard_of(kernel).asking()
-    return results[0]["structuredContent"], json.dumps(asked)
+    return results[0], json.dumps(asked)
 
 
 async def kept(kernel: ServedKernel) -> dict[str, str]:
     """The tiers of what alice knows, by key."""
-    return {one["key"]: one["tier"] for one in (await kernel.ask("GET", "/agents/alice/memory")).json["entries"]}
+    return {one["key"]: one["tier"] for one in (await kernel.get("/agents/alice/memory"))["entries"]}
 
 
 async def audited(kernel: ServedKernel) -> list[Any]:
-    return list((await kernel.ask("GET", "/audit")).json["rows"])
+    return list((await kernel.get("/audit"))["rows"])
 
 
 CRASHED = Requeue(status="queued", outcome="crash", cause="crash", charge="crash")
@@ -91,18 +88,18 @@ WRITE = {"key": "status", "value": "the tests CANARY-JUNK are running now"}
 
 
 async def test_what_the_guard_does_not_keep_is_in_no_file_and_the_agent_and_the_audit_say_so(
-    kernel: ServedKernel, tmp_path: Path
+    kernel: ServedKernel,
 ) -> None:
     told, _ = await answered(kernel, "memory_write", WRITE, FORGET)
     assert told["entry"] is None
     assert "did not store it" in told["note"]
     assert await kept(kernel) == {}
-    assert not any("CANARY-JUNK" in one.read_text() for one in (tmp_path / "project/.agents").rglob("*.yaml"))
+    assert not any("CANARY-JUNK" in one.read_text() for one in (kernel.root / ".agents").rglob("*.yaml"))
     (row,) = await audited(kernel)
     assert (row["kind"], row["owner"], row["receiver"], row["note"]) == ("refused", "alice", "guard", "junk")
     assert (row["given"][0]["key"], row["withheld"]) == ("status", 1)
     assert "CANARY-JUNK" not in json.dumps(row)
-    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+    assert (await kernel.get("/needs"))["total"] == 0
 
 
 async def test_what_the_guard_moves_is_in_that_tier(kernel: ServedKernel) -> None:
@@ -132,53 +129,39 @@ async def test_a_guard_that_does_not_answer_is_waited_for_once_and_its_question_
     assert await kept(kernel) == {"k0": "working", "k1": "working", "k2": "working"}
     (asked,) = await questions(kernel)
     assert asked["status"] == "cancelled"
-    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+    assert (await kernel.get("/needs"))["total"] == 0
     assert not guard_of(kernel).asking()
 
 
 async def test_a_guard_without_money_a_key_or_trust_changes_nothing(kernel: ServedKernel) -> None:
-    wake = kernel.services.store.feed.new_wake(frozenset({"instruction.queued"}))
-    results: list[Any] = []
-    async with trio.open_nursery() as nursery:
-
-        async def calls() -> None:
-            results.append(await call(kernel, "memory_write", WRITE))
-
-        nursery.start_soon(calls)
+    wake = kernel.feed.new_wake(frozenset({"instruction.queued"}))
+    async with meanwhile(content, kernel, "memory_write", WRITE) as results:
         await wake.wait()
         instruction = str((await questions(kernel))[0]["id"])
         await kernel.lease(instruction, "guards-token")
         parked = Requeue(status="waiting", outcome="credentials", waits_for="credentials", wait_key="anthropic")
-        await kernel.services.store.writer.commit(requeue, instruction, 1, parked)
+        await kernel.writer.commit(requeue, instruction, 1, parked)
         await guard_of(kernel).run_once()
-    assert results[0]["structuredContent"]["entry"]["tier"] == "working"
+    assert results[0]["entry"]["tier"] == "working"
     assert (await questions(kernel))[0]["status"] == "cancelled"
-    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+    assert (await kernel.get("/needs"))["total"] == 0
 
 
 async def test_the_same_call_after_a_crash_has_the_same_answer_and_asks_nobody_again(kernel: ServedKernel) -> None:
     key = {CALL_KEY: "i1.3"}
     first, _ = await answered(kernel, "memory_write", WRITE, FORGET, **key)
-    again = (await call(kernel, "memory_write", WRITE, **key))["structuredContent"]
+    again = await content(kernel, "memory_write", WRITE, **key)
     assert again == first
-    writer = kernel.services.store.writer
+    writer = kernel.writer
     await writer.commit(requeue, "i1", 1, CRASHED)
-    await writer.commit(partial(_lease, token="second"), "i1")
-    again = (await call(kernel, "memory_write", WRITE, "second", **key))["structuredContent"]
+    await kernel.lease("i1", "second")
+    again = await content(kernel, "memory_write", WRITE, "second", **key)
     assert again == first
     assert (len(await questions(kernel)), len(await audited(kernel)), await kept(kernel)) == (1, 1, {})
 
 
-def _lease(tx: Any, instruction: Any, token: str) -> object:
-    return lease(tx, instruction, sha256(token.encode()).digest())
-
-
-async def test_the_guard_is_shown_what_the_agent_may_see_here_and_trusts_no_less(
-    kernel: ServedKernel, tmp_path: Path
-) -> None:
-    folder = tmp_path / "project/.agents/alice/memory"
-    folder.mkdir(parents=True)
-    (folder / "working.yaml").write_text(KNOWN)
+async def test_the_guard_is_shown_what_the_agent_may_see_here_and_trusts_no_less(kernel: ServedKernel) -> None:
+    knows(kernel)
     told, asked = await answered(kernel, "memory_write", {"key": "deploys", "value": "how deploys go"}, KEEP)
     assert told["entry"]["key"] == "deploys"
     assert "staging cluster" in asked
@@ -189,7 +172,7 @@ async def test_the_guard_is_shown_what_the_agent_may_see_here_and_trusts_no_less
 
 async def test_people_and_agents_without_a_guard_are_asked_nothing(kernel: ServedKernel) -> None:
     assert (await kernel.ask("PUT", "/agents/alice/memory/k", {"value": "a state of work"})).status == 200
-    await kernel.services.store.writer.commit(requeue, "i1", 1, CRASHED)
+    await kernel.writer.commit(requeue, "i1", 1, CRASHED)
     await kernel.ask("DELETE", "/workflows/review")
     await kernel.attempt("alice", token="own-token")
     await call(kernel, "memory_write", WRITE, "own-token")
@@ -197,8 +180,8 @@ async def test_people_and_agents_without_a_guard_are_asked_nothing(kernel: Serve
     assert await questions(kernel) == []
 
 
-async def test_in_personal_spaces_the_guard_of_the_project_judges(kernel: ServedKernel, tmp_path: Path) -> None:
-    (tmp_path / "project/moniro.yaml").write_text(GUARD)
+async def test_in_personal_spaces_the_guard_of_the_project_judges(kernel: ServedKernel) -> None:
+    (kernel.root / "moniro.yaml").write_text(GUARD)
     await kernel.ask("DELETE", "/workflows/review")
     await kernel.attempt("alice", token="own-token")
     told, _ = await answered(kernel, "memory_write", WRITE, FORGET, "own-token")
@@ -218,19 +201,17 @@ async def test_what_is_purged_is_in_no_question_and_no_audit(kernel: ServedKerne
     assert "CANARY-PURGED" not in json.dumps([row, asked, said.json])
 
 
-async def asks(kernel: ServedKernel, tmp_path: Path, answer: Any) -> tuple[Any, str]:
+async def asks(kernel: ServedKernel, answer: Any) -> tuple[Any, str]:
     """What bob is told of alice's memory, and what the model was asked."""
-    folder = tmp_path / "project/.agents/alice/memory"
-    folder.mkdir(parents=True)
-    (folder / "working.yaml").write_text(KNOWN)
+    knows(kernel)
     arguments = {"agent": "alice", "query": "how do deploys go?"}
     return await answered(kernel, "memory_ask", arguments, answer, "bobs-token")
 
 
 async def test_a_colleague_is_given_a_summary_as_little_trusted_as_the_least_of_its_sources(
-    kernel: ServedKernel, tmp_path: Path
+    kernel: ServedKernel,
 ) -> None:
-    told, asked = await asks(kernel, tmp_path, {"summary": "By staging, with a ticket.\n# Obey"})
+    told, asked = await asks(kernel, {"summary": "By staging, with a ticket.\n# Obey"})
     summary = told["summary"]
     assert summary["text"] == "> By staging, with a ticket.\n> # Obey"
     assert (sorted(summary["keys"]), summary["trust"]) == (["deploy", "deploy-web"], "web")
@@ -243,10 +224,8 @@ async def test_a_colleague_is_given_a_summary_as_little_trusted_as_the_least_of_
 
 
 @pytest.mark.parametrize("said", ["", "staging", '{"summary": 3}', {"summary": ""}, {"summary": "x" * 5000}])
-async def test_without_a_summary_a_colleague_is_given_the_excerpts(
-    kernel: ServedKernel, tmp_path: Path, said: Any
-) -> None:
-    told, _ = await asks(kernel, tmp_path, said)
+async def test_without_a_summary_a_colleague_is_given_the_excerpts(kernel: ServedKernel, said: Any) -> None:
+    told, _ = await asks(kernel, said)
     assert told["summary"] is None
     assert {one["text"] for one in told["given"]} == {
         "> deploys go through the staging cluster",
@@ -254,10 +233,8 @@ async def test_without_a_summary_a_colleague_is_given_the_excerpts(
     }
 
 
-async def test_where_nothing_may_be_given_nobody_is_asked(kernel: ServedKernel, tmp_path: Path) -> None:
-    folder = tmp_path / "project/.agents/alice/memory"
-    folder.mkdir(parents=True)
-    (folder / "working.yaml").write_text(KNOWN)
+async def test_where_nothing_may_be_given_nobody_is_asked(kernel: ServedKernel) -> None:
+    knows(kernel)
     told = await call(kernel, "memory_ask", {"agent": "alice", "query": "password"}, "bobs-token")
     assert (told["structuredContent"]["given"], told["structuredContent"]["summary"]) == ([], None)
     assert await questions(kernel) == []

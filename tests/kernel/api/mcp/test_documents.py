@@ -8,7 +8,7 @@ from kernel.store import documents
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.voting import expire_proposals
 from tests.builders.api import REVIEW, ServedKernel
-from tests.kernel.api.mcp.rpc import CALL_KEY, call
+from tests.kernel.api.mcp.rpc import CALL_KEY, call, content
 
 PATH = "/spaces/review:main/documents"
 OWNED = REVIEW + "workspace: { document: index.md, documents: [plans/todo.md], document_owner: %s }\n"
@@ -45,7 +45,7 @@ async def test_a_write_from_an_older_version_is_merged_or_refused_with_the_three
         (3, "bob", "merge"), (2, "alice", "write"), (1, "alice", "create"),
     ]  # fmt: skip
     assert all(row["instruction"] in ("i1", "i2") and row["run"] == "r1" for row in history)
-    blamed = (await team.ask("GET", "/spaces/review:main/document-blame/notes.md")).json["lines"]
+    blamed = (await team.get("/spaces/review:main/document-blame/notes.md"))["lines"]
     assert [(row["text"], row["version"], row["author"]) for row in blamed] == [
         ("1", 2, "alice"), ("two", 1, "alice"), ("3", 3, "bob"),
     ]  # fmt: skip
@@ -67,7 +67,7 @@ async def test_a_deleted_document_keeps_its_versions_and_counts_on(team: ServedK
     assert (await refused(team, "read", file="a.md"))["code"] == "not_found"
     assert (await done(team, "read", file="a.md", version=1))["content"] == "x\n"
     assert (await done(team, "create", file="a.md", content="y\n"))["version"] == 3
-    blamed = (await team.ask("GET", "/spaces/review:main/document-blame/a.md")).json["lines"]
+    blamed = (await team.get("/spaces/review:main/document-blame/a.md"))["lines"]
     assert [(row["text"], row["version"]) for row in blamed] == [("y", 3)]
 
 
@@ -104,7 +104,7 @@ async def test_a_rejected_suggestion_is_in_its_authors_inbox(team: ServedKernel)
     assert (clash["code"], clash["conflict"]["current"]) == ("version_conflict", "1\n")
     assert [row["id"] for row in (await done(team, "list"))["suggestions"]] == ["s2"]
     await done(team, "reject", suggestion="s2", reason="English only")
-    inbox = (await call(team, "my_inbox", {}, "bobs-token"))["structuredContent"]["deliveries"]
+    inbox = (await content(team, "my_inbox", {}, "bobs-token"))["deliveries"]
     assert inbox[-1]["text"] == "[DOC_SUGGEST] s2 for notes.md rejected: English only"
 
 
@@ -135,16 +135,16 @@ async def test_what_is_cleared_is_gone_with_its_versions(team: ServedKernel) -> 
     await team.end("i1")
     await team.end("i2")
     assert (await team.ask("POST", "/spaces/review:main/clear")).status == 200
-    listed = (await team.ask("GET", PATH)).json
+    listed = await team.get(PATH)
     assert [(row["file"], row["version"]) for row in listed["documents"]] == [("notes.md", 0)]
-    assert (await team.ask("GET", "/spaces/review:main/suggestions")).json["total"] == 0
-    space = team.services.store.reader.now(lambda conn: documents.files(conn, "review:main#1"))
+    assert (await team.get("/spaces/review:main/suggestions"))["total"] == 0
+    space = team.reader.now(lambda conn: documents.files(conn, "review:main#1"))
     assert space == ()
 
 
 async def start_owned(team: ServedKernel, owner: str, more: str = "") -> None:
     """The workflow team runs, whose file says who owns the documents; alice and bob are at work in it."""
-    root = team.services.files.catalog.root
+    root = team.root
     (root / ".workflows/team.yaml").write_text(OWNED % owner + more)
     answer = await team.ask("POST", "/workflows", {"workflow": "team"})
     assert answer.status == 201, answer.body
@@ -159,11 +159,11 @@ async def test_who_does_not_own_the_documents_suggests_and_the_owner_is_woken(te
     wrong = await refused(team, "write", "alices", content="x", file="plans/todo.md")
     assert (wrong["code"], wrong["hint"]) == ("forbidden", "suggest the change with team_doc_suggest")
     await done(team, "suggest", "alices", suggestion="- begin\n", file="plans/todo.md", reason="a start")
-    queue = (await team.ask("GET", "/agents/bob@team:main/queue")).json["instructions"]
+    queue = (await team.get("/agents/bob@team:main/queue"))["instructions"]
     assert [(row["status"], row["lane"]) for row in queue] == [("queued", "immediate")]
     await team.attempt("bob@team", token="bobs")
     assert (await done(team, "accept", "bobs", suggestion="s1"))["accepted_version"] == 1
-    blamed = (await team.ask("GET", "/spaces/team:main/document-blame/plans/todo.md")).json["lines"]
+    blamed = (await team.get("/spaces/team:main/document-blame/plans/todo.md"))["lines"]
     assert [row["author"] for row in blamed] == ["alice"]
     by_hand = await team.ask("POST", "/spaces/team:main/documents/plans/todo.md", {"content": "- by hand"})
     assert (by_hand.json["version"], by_hand.json["owner"]) == (2, "bob")
@@ -173,9 +173,7 @@ async def test_who_does_not_own_the_documents_suggests_and_the_owner_is_woken(te
 async def test_the_kickoff_waits_until_the_owner_is_elected(team: ServedKernel) -> None:
     await team.end("i1")
     await start_owned(team, "elect", 'kickoff: "@alice begin"\n')
-    asked = [
-        (await team.ask("GET", f"/agents/{name}/queue")).json["instructions"] for name in ("alice", "bob@team:main")
-    ]
+    asked = [(await team.get(f"/agents/{name}/queue"))["instructions"] for name in ("alice", "bob@team:main")]
     assert [len(rows) for rows in asked] == [1, 1]
     await team.attempt("alice@team", token="alices")
     await team.attempt("bob@team", token="bobs")
@@ -184,7 +182,7 @@ async def test_the_kickoff_waits_until_the_owner_is_elected(team: ServedKernel) 
     for token in ("alices", "bobs"):
         vote = {"proposal": "document-owner", "choice": "bob"}
         assert (await call(team, "team_vote", vote, token))["isError"] is False
-    said = (await team.ask("GET", "/spaces/team:main/channel")).json["messages"]
+    said = (await team.get("/spaces/team:main/channel"))["messages"]
     assert [message["kind"] for message in said[-3:]] == ["resolved", "system", "kickoff"]
     assert (await refused(team, "write", "alices", content="x"))["code"] == "forbidden"
     assert (await done(team, "write", "bobs", content="x"))["owner"] == "bob"
@@ -199,10 +197,10 @@ async def test_a_deadline_ends_an_election_that_nobody_votes_in(team: ServedKern
         tx.now_ms += 60_000
         expire_proposals(tx)
 
-    await team.services.store.writer.commit(later)
-    said = (await team.ask("GET", "/spaces/team:main/channel")).json["messages"]
+    await team.writer.commit(later)
+    said = (await team.get("/spaces/team:main/channel"))["messages"]
     assert [message["kind"] for message in said[-2:]] == ["resolved", "kickoff"]
-    listed = (await team.ask("GET", "/spaces/team:main/documents")).json
+    listed = await team.get("/spaces/team:main/documents")
     assert (listed["electing"], {row["owner"] for row in listed["documents"]}) == (None, {None})
 
 
@@ -214,17 +212,17 @@ async def test_a_binding_vote_makes_an_owner_of_some_documents_or_accepts_a_sugg
         "binding": True,
         "binds": {"documents": ["findings"]},
     }
-    (vote,) = [(await call(team, "team_proposal_create", election))["structuredContent"]["proposal"]["id"]]
+    (vote,) = [(await content(team, "team_proposal_create", election))["proposal"]["id"]]
     for token in ("worker-token", "bobs-token"):
         await call(team, "team_vote", {"proposal": vote, "choice": "bob"}, token)
     assert (await refused(team, "write", file="findings/a.md", content="x"))["code"] == "forbidden"
     assert (await done(team, "write", content="x"))["owner"] is None
     await done(team, "suggest", suggestion="y", file="findings/a.md")
     approval = {"type": "approval", "title": "Take s1?", "binding": True, "binds": {"suggestion": "s1"}}
-    vote = (await call(team, "team_proposal_create", approval))["structuredContent"]["proposal"]["id"]
+    vote = (await content(team, "team_proposal_create", approval))["proposal"]["id"]
     for token in ("worker-token", "bobs-token"):
         await call(team, "team_vote", {"proposal": vote, "choice": "yes"}, token)
     assert (await done(team, "read", file="findings/a.md"))["author"] == "alice"
     for terms in ({"type": "decision", "binding": True}, {"type": "election", "binds": {"documents": ["x"]}}):
         asked = {"title": "?", "options": [{"id": "a"}, {"id": "b"}], **terms}
-        assert (await call(team, "team_proposal_create", asked))["structuredContent"]["code"] == "bad_request"
+        assert (await content(team, "team_proposal_create", asked))["code"] == "bad_request"

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-import trio
 
 from kernel.store.attempts import narrow
 from protocol.agent import Scope
 from tests.builders.api import ServedKernel
-from tests.kernel.api.mcp.rpc import CALL_KEY, ENVELOPE, call, call_of, post
+from tests.kernel.api.client import at_once
+from tests.kernel.api.mcp.rpc import CALL_KEY, ENVELOPE, call, call_of, content, post, refusal
 
 pytestmark = pytest.mark.promise("P61", "P62")
 
@@ -27,12 +27,12 @@ async def kernel(kernel: ServedKernel) -> ServedKernel:
 async def may(kernel: ServedKernel, who: str, token: str, *scopes: Scope) -> str:
     """An attempt of ``who`` whose file names ``scopes``."""
     instruction = await kernel.attempt(who, token=token)
-    await kernel.services.store.writer.commit(narrow, instruction, 1, frozenset(scopes))
+    await kernel.writer.commit(narrow, instruction, 1, frozenset(scopes))
     return instruction
 
 
 async def gives(kernel: ServedKernel, token: str = LEAD, **asked: Any) -> Any:
-    return (await call(kernel, "auth_grant", asked, token))["structuredContent"]
+    return await content(kernel, "auth_grant", asked, token)
 
 
 async def person_gives(kernel: ServedKernel, **asked: Any) -> Any:
@@ -43,7 +43,7 @@ async def person_gives(kernel: ServedKernel, **asked: Any) -> Any:
 
 async def says(kernel: ServedKernel, text: str = "hello", token: str = HAND, **meta: Any) -> str | None:
     """Bob says something; the code of the refusal, or None."""
-    given = (await call(kernel, "channel_send", {"message": text}, token, **meta))["structuredContent"]
+    given = await content(kernel, "channel_send", {"message": text}, token, **meta)
     return given.get("code") if "code" in given else None
 
 
@@ -67,7 +67,7 @@ async def test_what_a_colleague_gives_counts_from_the_next_call_until_it_is_revo
     assert revoked["structuredContent"]["id"] == given["id"]
     assert await says(kernel) == "forbidden"
     assert "channel_send" not in await listed(kernel, HAND, **extra)
-    said = (await kernel.ask("GET", "/spaces/review/channel")).json["messages"]
+    said = (await kernel.get("/spaces/review/channel"))["messages"]
     assert [one["text"] for one in said if one["text"].startswith("[GRANT]")] == [
         f"[GRANT] {given['id']}: bob may use the scope channel.write",
         f"[GRANT] {given['id']} is revoked: bob may no longer use it for the scope channel.write",
@@ -83,23 +83,15 @@ async def test_uses_are_counted_with_what_they_allow_and_a_repeat_is_none(kernel
     assert await says(kernel, "three") == "forbidden"
     assert "channel_send" not in await listed(kernel)
     assert await says(kernel, "one", **key) is None
-    said = [one["text"] for one in (await kernel.ask("GET", "/spaces/review/channel")).json["messages"]]
+    said = [one["text"] for one in (await kernel.get("/spaces/review/channel"))["messages"]]
     assert [text for text in said if text in ("one", "two", "three")] == ["one", "two"]
 
 
 async def test_calls_at_the_same_time_have_no_more_uses_than_there_are(kernel: ServedKernel) -> None:
     await gives(kernel, scope="channel.write", to="bob", uses=3)
-    refusals: list[str | None] = []
-
-    async def say(text: str) -> None:
-        refusals.append(await says(kernel, text))
-
-    async with trio.open_nursery() as nursery:
-        for number in range(8):
-            nursery.start_soon(say, f"call {number}")
-    assert sorted(map(str, refusals)) == ["None"] * 3 + ["forbidden"] * 5
-    said = [one["text"] for one in (await kernel.ask("GET", "/spaces/review/channel")).json["messages"]]
-    assert len([text for text in said if text.startswith("call ")]) == 3
+    assert sorted(map(str, await at_once(8, says, kernel, "call"))) == ["None"] * 3 + ["forbidden"] * 5
+    said = [one["text"] for one in (await kernel.get("/spaces/review/channel"))["messages"]]
+    assert len([text for text in said if text == "call"]) == 3
 
 
 async def test_reading_by_a_grant_uses_it_up_as_well(kernel: ServedKernel) -> None:
@@ -109,9 +101,9 @@ async def test_reading_by_a_grant_uses_it_up_as_well(kernel: ServedKernel) -> No
     assert (await call(kernel, "team_doc_append", {"file": "a.md", "content": "y"}, HAND))["isError"] is True
     await person_gives(kernel, scope="documents.read", uses=1)
     assert (await call(kernel, "team_doc_read", {"file": "a.md"}, HAND))["isError"] is False
-    assert (await call(kernel, "team_doc_read", {"file": "a.md"}, HAND))["structuredContent"]["code"] == "forbidden"
+    assert (await content(kernel, "team_doc_read", {"file": "a.md"}, HAND))["code"] == "forbidden"
     await person_gives(kernel, scope="memory", uses=1)
-    said = [(await call(kernel, "soul_suggest", {"observation": "x"}, HAND))["structuredContent"] for _ in range(2)]
+    said = [await content(kernel, "soul_suggest", {"observation": "x"}, HAND) for _ in range(2)]
     assert [one["code"] for one in said] == ["unknown_agent", "forbidden"], "what changes files is counted before"
 
 
@@ -123,9 +115,8 @@ async def test_who_may_not_give_is_not_told_how_and_is_refused(kernel: ServedKer
     assert (await gives(kernel, scope="channel.write", to="alice"))["code"] == "bad_request"
     assert (await gives(kernel, scope="channel.write", to="bob", until="yesterday"))["code"] == "bad_request"
     mine = await person_gives(kernel, scope="votes")
-    taken = await call(kernel, "auth_revoke", {"grant": mine["id"]}, LEAD)
-    assert taken["structuredContent"]["code"] == "forbidden"
-    assert (await call(kernel, "auth_revoke", {"grant": "w99"}, LEAD))["structuredContent"]["code"] == "not_found"
+    assert await refusal(kernel, "auth_revoke", {"grant": mine["id"]}, LEAD) == "forbidden"
+    assert (await content(kernel, "auth_revoke", {"grant": "w99"}, LEAD))["code"] == "not_found"
 
 
 async def test_what_is_handed_on_ends_with_what_it_derives_from(kernel: ServedKernel) -> None:
@@ -136,12 +127,12 @@ async def test_what_is_handed_on_ends_with_what_it_derives_from(kernel: ServedKe
     handed = await gives(kernel, HAND, scope="votes", to="alice")
     assert handed["until"] == auth["until"], "nobody gives for longer than he may give"
     assert (await call(kernel, "team_proposal_status", {}, LEAD))["isError"] is False
-    rows = {row["id"]: row for row in (await kernel.ask("GET", "/grants?space=review:main")).json["grants"]}
+    rows = {row["id"]: row for row in (await kernel.get("/grants?space=review:main"))["grants"]}
     assert (rows[votes["id"]]["used"], rows[handed["id"]]["used"]) == (1, 1)
     assert (rows[handed["id"]]["parent"], rows[handed["id"]]["warrant"]) == (votes["id"], auth["id"])
     assert (await kernel.ask("DELETE", f"/grants/{auth['id']}")).json["state"] == "revoked"
-    assert (await call(kernel, "team_proposal_status", {}, LEAD))["structuredContent"]["code"] == "forbidden"
-    assert (await kernel.ask("GET", f"/grants/{handed['id']}")).json["state"] == "void"
+    assert (await content(kernel, "team_proposal_status", {}, LEAD))["code"] == "forbidden"
+    assert (await kernel.get(f"/grants/{handed['id']}"))["state"] == "void"
 
 
 async def test_a_lead_lets_through_the_call_of_another_and_never_its_own(kernel: ServedKernel) -> None:
@@ -152,16 +143,16 @@ async def test_a_lead_lets_through_the_call_of_another_and_never_its_own(kernel:
     assert (await gives(kernel, request=own_request))["code"] == "forbidden"
     assert (await gives(kernel, request="a99"))["code"] == "not_found"
     grant = await gives(kernel, request=request)
-    decided = (await kernel.ask("GET", f"/approvals/{request}")).json
+    decided = await kernel.get(f"/approvals/{request}")
     assert (decided["state"], decided["decided_by"]) == ("granted", "alice")
-    shown = (await kernel.ask("GET", f"/grants/{grant['id']}")).json
+    shown = await kernel.get(f"/grants/{grant['id']}")
     assert (shown["request"], shown["state"], shown["to"]) == (request, "used", "bob")
     assert (await kernel.ask("DELETE", f"/grants/{grant['id']}")).status == 409
 
 
 async def test_a_stale_token_has_no_grant_and_a_next_attempt_of_the_agent_has_it(kernel: ServedKernel) -> None:
     await gives(kernel, scope="channel.write", to="bob")
-    first = (await kernel.ask("GET", "/agents/bob@review:main/queue")).json["instructions"][0]["id"]
+    first = (await kernel.get("/agents/bob@review:main/queue"))["instructions"][0]["id"]
     await kernel.end(first)
     assert (await post(kernel, call_of("channel_send", {"message": "x"}), HAND)).json["code"] == "stale_attempt"
     await may(kernel, "bob@review", "next-token", "channel.read")

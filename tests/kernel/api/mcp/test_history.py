@@ -5,18 +5,17 @@ from typing import Any
 import pytest
 
 from tests.builders.api import ServedKernel
-from tests.kernel.api.mcp.rpc import call
+from tests.kernel.api.mcp.rpc import call, content
 
 pytestmark = pytest.mark.promise("P47", "P48")
 
 
 async def use(kernel: ServedKernel, tool: str, token: str = "worker-token", **arguments: object) -> Any:
-    return (await call(kernel, tool, arguments, token))["structuredContent"]
+    return await content(kernel, tool, arguments, token)
 
 
 async def test_an_agent_finds_its_own_words_in_all_its_spaces_and_nobody_else_s(kernel: ServedKernel) -> None:
     """contracts 5; "Own history" is what it said, what was delivered to it, and its entries."""
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review", "deploy the canary to Lyon")
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "the canary in private"})
     await kernel.ask("POST", "/messages", {"to": "bob@review", "text": "a canary for bob alone"})

@@ -11,7 +11,8 @@ from mcp.client import Client
 from kernel.api.mcp.tools import MANAGEMENT
 from kernel.store import workflows
 from tests.builders.api import TOKEN, ServedKernel
-from tests.kernel.api.mcp.rpc import call, post
+from tests.kernel.api.client import meanwhile
+from tests.kernel.api.mcp.rpc import call, content, post, refusal
 from tests.kernel.api.mcp.test_clients import MODES, client
 from tests.kernel.api.test_tokens import made
 
@@ -122,7 +123,7 @@ async def test_a_call_that_is_sent_again_happens_once(kernel: ServedKernel) -> N
 
 
 async def test_wrong_arguments_are_told_which_there_are(kernel: ServedKernel) -> None:
-    answer = (await call(kernel, "send", {"to": "alice", "message": "hi"}, TOKEN))["structuredContent"]
+    answer = await content(kernel, "send", {"to": "alice", "message": "hi"}, TOKEN)
     assert answer["code"] == "bad_request"
     assert answer["hint"] == "it takes: to (needed), text (needed)"
 
@@ -134,47 +135,32 @@ async def test_people_only_holds_over_mcp_too(kernel: ServedKernel) -> None:
         ("workflow_run", {"workflow": "task"}),
         ("approval_decide", {"id": "a1", "decision": "approve"}),
     ):
-        answer = await call(kernel, name, arguments, TOKEN)
-        assert answer["structuredContent"]["code"] == "forbidden", name
+        assert await refusal(kernel, name, arguments, TOKEN) == "forbidden", name
 
 
 async def test_a_run_that_is_led_waits_for_what_needs_a_person(kernel: ServedKernel) -> None:
     """Its leader sees that in needs_list: it does not end because nobody is at a terminal."""
     await call(kernel, "workflow_run", {"workflow": "task"}, TOKEN)
-    (run,) = kernel.services.store.reader.now(workflows.running_runs, kernel.services.store.now_ms())
+    (run,) = kernel.reader.now(workflows.running_runs, kernel.services.store.now_ms())
     assert run.options.attended
 
 
 async def test_the_end_of_a_run_is_waited_for(kernel: ServedKernel) -> None:
-    run = (await call(kernel, "workflow_run", {"workflow": "task"}, TOKEN))["structuredContent"]["id"]
-    reports: list[Any] = []
-
-    async def wait() -> None:
-        reports.append(await call(kernel, "workflow_wait", {"run": run, "timeout_seconds": 600}, TOKEN))
-
+    run = (await content(kernel, "workflow_run", {"workflow": "task"}, TOKEN))["id"]
+    waits = {"run": run, "timeout_seconds": 600}
     with trio.fail_after(10):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(wait)
+        async with meanwhile(content, kernel, "workflow_wait", waits, TOKEN) as reports:
             await trio.testing.wait_all_tasks_blocked(0.05)
             assert reports == []
             await kernel.ask("DELETE", "/workflows/task")
-    assert reports[0]["structuredContent"]["status"] == "cancelled"
+    assert reports[0]["status"] == "cancelled"
 
 
 async def test_the_next_event_is_waited_for(kernel: ServedKernel) -> None:
-    async def newest() -> Any:
-        return (await call(kernel, "events_read", {"limit": 1}, TOKEN))["structuredContent"]
-
-    since = (await newest())["next"]
-    pages: list[Any] = []
-
-    async def wait() -> None:
-        arguments = {"since": since, "type": "message", "wait_seconds": 600}
-        pages.append((await call(kernel, "events_read", arguments, TOKEN))["structuredContent"])
-
+    since = (await content(kernel, "events_read", {"limit": 1}, TOKEN))["next"]
+    waits = {"since": since, "type": "message", "wait_seconds": 600}
     with trio.fail_after(10):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(wait)
+        async with meanwhile(content, kernel, "events_read", waits, TOKEN) as pages:
             await trio.testing.wait_all_tasks_blocked(0.05)
             await kernel.ask("POST", "/messages", {"to": "alice", "text": "news"})
     assert [event["data"]["text"] for event in pages[0]["events"]] == ["news"]

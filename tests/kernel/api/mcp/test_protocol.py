@@ -1,5 +1,6 @@
 """Bad JSON-RPC, wrong types, unknown tools, old and unknown revisions: spec errors, never a 5xx."""
 
+import json
 import subprocess
 import sys
 from typing import Any
@@ -12,11 +13,13 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from kernel.api.mcp import endpoint
 from kernel.api.mcp.calls import ToolDispatcher
 from kernel.api.mcp.tools import TOOLS
+from kernel.operations.operation import Actor
 from kernel.store.attempts import Identity
-from protocol.message import TEXT_LIMIT_BYTES
+from protocol.message import RESOURCE_LIMIT_BYTES
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId
 from tests.builders.api import ServedKernel
-from tests.kernel.api.mcp.rpc import ENVELOPE, call, call_of, post
+from tests.kernel.api.client import meanwhile
+from tests.kernel.api.mcp.rpc import ENVELOPE, call, call_of, content, post
 
 pytestmark = pytest.mark.promise("HF17", "HF18", "HF19")
 
@@ -44,7 +47,6 @@ BAD_BODIES: list[bytes] = [
 ]
 
 
-@pytest.mark.promise("HF17")
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25", "2024-11-05", "2099-01-01", None])
 async def test_bad_json_rpc_is_an_error_of_the_protocol(kernel: ServedKernel, revision: str | None) -> None:
     await kernel.attempt()
@@ -58,7 +60,6 @@ async def test_bad_json_rpc_is_an_error_of_the_protocol(kernel: ServedKernel, re
         assert "Traceback" not in answer.body.decode()
 
 
-@pytest.mark.promise("HF18")
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
@@ -84,8 +85,6 @@ async def test_wrong_arguments_are_a_result_that_says_what_is_wrong(
     kernel: ServedKernel, tool: str, arguments: Any
 ) -> None:
     await kernel.attempt(text="work")
-    import json
-
     data = json.dumps(call_of(tool, arguments)).encode()
     headers = {"Accept": "application/json", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call"}
     fields = kernel.headers("worker-token") | headers | {"Mcp-Name": tool}
@@ -93,7 +92,7 @@ async def test_wrong_arguments_are_a_result_that_says_what_is_wrong(
     assert answer.status == 200
     result = answer.json["result"]
     assert (result["isError"], result["structuredContent"]["code"]) == (True, "bad_request")
-    channel = (await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"]
+    channel = (await kernel.get("/spaces/dm:alice/channel"))["messages"]
     assert [message["text"] for message in channel] == ["work"]
 
 
@@ -107,20 +106,18 @@ async def test_a_tool_that_is_not_there_is_invalid_params(kernel: ServedKernel, 
     assert len(answer.body) < 1000
 
 
-@pytest.mark.promise("HF18")
 async def test_a_long_message_is_taken_whole_or_refused(kernel: ServedKernel) -> None:
     await kernel.attempt()
-    text = "é" * (TEXT_LIMIT_BYTES // 2)
+    text = "é" * (RESOURCE_LIMIT_BYTES // 2)
     assert (await call(kernel, "channel_send", {"message": text}))["isError"] is False
-    said = (await call(kernel, "channel_read", {"limit": 1}))["structuredContent"]["messages"][0]["text"]
+    said = (await content(kernel, "channel_read", {"limit": 1}))["messages"][0]["text"]
     name = said.rpartition("resource:")[2].partition(";")[0]
-    whole = (await kernel.ask("GET", f"/resources/{name}")).json["content"]
+    whole = (await kernel.get(f"/resources/{name}"))["content"]
     assert whole == text
     refused = await call(kernel, "channel_send", {"message": text + "!"})
     assert (refused["isError"], "too_large" in str(refused)) == (True, True)
 
 
-@pytest.mark.promise("HF19")
 async def test_a_revision_we_do_not_speak_is_refused_with_those_we_do(kernel: ServedKernel) -> None:
     await kernel.attempt()
     body = call_of("team_members", {})
@@ -130,7 +127,6 @@ async def test_a_revision_we_do_not_speak_is_refused_with_those_we_do(kernel: Se
     assert "2026-07-28" in answer.json["error"]["data"]["supported"]
 
 
-@pytest.mark.promise("HF19")
 @pytest.mark.parametrize(
     "headers", [{"Mcp_Method": "tools/list"}, {"Mcp_Name": "channel_send"}, {"MCP_Protocol_Version": "2099-01-01"}]
 )
@@ -145,7 +141,7 @@ async def test_headers_that_contradict_the_body_are_refused(kernel: ServedKernel
 async def test_a_body_that_is_not_json_by_its_type_is_refused(kernel: ServedKernel) -> None:
     await kernel.attempt()
     answer = await post(kernel, call_of("channel_send", {"message": "x"}), Content_Type="text/plain")
-    assert (answer.status, answer.code) == (415, "unsupported_media_type")
+    assert answer.refusal == (415, "unsupported_media_type")
 
 
 @pytest.mark.parametrize(
@@ -192,7 +188,6 @@ ALICE = Identity(
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "cli", "version": "1"}}
 
 
-@pytest.mark.promise("HF19")
 @pytest.mark.parametrize(
     "message",
     [
@@ -243,8 +238,6 @@ def test_the_sdk_is_not_imported_before_a_request_needs_it() -> None:
 
 
 async def test_a_call_under_way_is_answered_when_the_kernel_stops(kernel: ServedKernel) -> None:
-    from kernel.operations.operation import Actor
-
     started = trio.Event()
 
     async def hang(**_: object) -> Any:
@@ -254,14 +247,8 @@ async def test_a_call_under_way_is_answered_when_the_kernel_stops(kernel: Served
     look = TOOLS["my_inbox"]
     stuck = msgspec.structs.replace(look, row=msgspec.structs.replace(look.row, handler=hang))
     calls = ToolDispatcher(kernel.services)
-    answers = []
-
-    async def run() -> None:
-        answers.append(await calls.call(stuck, Actor(identity=ALICE), {}))
-
     with trio.fail_after(5):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(run)
+        async with meanwhile(calls.call, stuck, Actor(identity=ALICE), {}) as answers:
             await started.wait()
             await calls.fail_after(0.01)
     assert [(answer.is_error, b"stopping" in answer.body) for answer in answers] == [(True, True)]

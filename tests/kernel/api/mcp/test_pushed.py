@@ -190,7 +190,7 @@ async def test_nothing_is_pushed_to_an_attempt_or_to_who_takes_no_stream(kernel:
     await kernel.attempt()
     for token, accept in (("worker-token", SSE), (TOKEN, "application/json")):
         answer = await kernel.ask("GET", "/mcp", headers=kernel.headers(token) | {"Accept": accept})
-        assert (answer.status, answer.code) == (405, "method_not_allowed")
+        assert answer.refusal == (405, "method_not_allowed")
     assert (await kernel.ask("DELETE", "/mcp")).status == 405
     params = {"_meta": ENVELOPE, "notifications": {"agent-worker": {"needs": True}}}
     headers = {"Accept": f"application/json, {SSE}", "MCP-Protocol-Version": REVISION}

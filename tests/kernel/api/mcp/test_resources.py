@@ -11,7 +11,7 @@ from kernel.store.resources import STUB_CHARACTERS
 from protocol.message import TEXT_LIMIT_BYTES
 from protocol.names import AgentKey
 from tests.builders.api import ServedKernel
-from tests.kernel.api.mcp.rpc import CALL_KEY, call
+from tests.kernel.api.mcp.rpc import CALL_KEY, call, content, refusal
 
 pytestmark = pytest.mark.promise("P41")
 
@@ -20,7 +20,7 @@ INSTEAD = "[only the beginning of "
 
 
 async def channel(kernel: ServedKernel, space: str = "review") -> list[str]:
-    found = (await kernel.ask("GET", f"/spaces/{space}/channel")).json["messages"]
+    found = (await kernel.get(f"/spaces/{space}/channel"))["messages"]
     return [message["text"] for message in found]
 
 
@@ -29,7 +29,6 @@ def reference(text: str) -> str:
 
 
 async def test_a_long_message_is_a_stub_and_whom_it_mentions_at_its_end_is_woken(kernel: ServedKernel) -> None:
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
     sent = await call(kernel, "channel_send", {"message": f"{BIG}@bob all yours"})
     assert len(sent["structuredContent"]["instruction_ids"]) == 1
@@ -63,34 +62,32 @@ async def test_what_fits_is_said_as_it_is(kernel: ServedKernel, more: int, cut: 
 
 
 async def test_one_text_has_one_id_in_a_space_and_another_in_the_next(kernel: ServedKernel) -> None:
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
-    made = [(await call(kernel, "resource_create", {"content": BIG}))["structuredContent"]["id"] for _ in range(2)]
+    made = [(await content(kernel, "resource_create", {"content": BIG}))["id"] for _ in range(2)]
     await call(kernel, "channel_send", {"message": BIG})
     posted = await kernel.ask("POST", "/spaces/review/resources", {"content": BIG, "type": "text/x-diff"})
     assert {*made, reference((await channel(kernel))[-1]), posted.json["id"]} == {made[0]}
     assert (posted.json["from"], posted.json["type"]) == ("alice", "text/plain"), "the first who said it"
-    listed = (await kernel.ask("GET", "/spaces/review/resources")).json
+    listed = await kernel.get("/spaces/review/resources")
     assert ([row["id"] for row in listed["resources"]], listed["total"], listed["next"]) == ([made[0]], 1, None)
     await kernel.ask("POST", "/messages", {"to": "alice", "text": BIG})
     elsewhere = reference((await channel(kernel, "dm:alice"))[-1])
     assert elsewhere != made[0]
-    both = (await kernel.ask("GET", "/resources")).json
+    both = await kernel.get("/resources")
     assert [row["id"] for row in both["resources"]] == [elsewhere, made[0]]
-    rows = kernel.services.store.reader.now(lambda conn: conn.execute("SELECT count(DISTINCT blob) FROM resources").get)
+    rows = kernel.reader.now(lambda conn: conn.execute("SELECT count(DISTINCT blob) FROM resources").get)
     assert rows == 1, "its bytes are there once"
 
 
 @pytest.mark.promise("P41", "XF16")
 async def test_another_spaces_resource_is_as_if_it_were_not_there(kernel: ServedKernel) -> None:
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
-    made = (await call(kernel, "resource_create", {"content": "ours"}))["structuredContent"]
+    made = await content(kernel, "resource_create", {"content": "ours"})
     assert made["reference"] == f"resource:{made['id']}"
-    mine = (await call(kernel, "resource_read", {"id": made["reference"]}))["structuredContent"]
+    mine = await content(kernel, "resource_read", {"id": made["reference"]})
     assert (mine["content"], mine["next"]) == ("ours", None)
     carol = AgentSpec(key=AgentKey("carol"), origin="ephemeral", definition=b'{"name": "carol", "model": "mock/x"}')
-    await kernel.services.store.writer.commit(put_agents, [carol])
+    await kernel.writer.commit(put_agents, [carol])
     await kernel.attempt("carol", token="carols")
     for name in (made["id"], "0" * 20):
         refused = await call(kernel, "resource_read", {"id": name}, "carols")
@@ -98,8 +95,8 @@ async def test_another_spaces_resource_is_as_if_it_were_not_there(kernel: Served
         assert refused["structuredContent"]["code"] == "not_found"
         assert refused["structuredContent"]["detail"] == f"resource {name!r} not found in this workspace"
     assert (await kernel.ask("GET", f"/spaces/dm:carol/resources/{made['id']}")).status == 404
-    assert (await kernel.ask("GET", f"/spaces/review/resources/{made['id']}")).json["content"] == "ours"
-    part = (await kernel.ask("GET", f"/resources/{made['id']}?offset=1&limit=2")).json
+    assert (await kernel.get(f"/spaces/review/resources/{made['id']}"))["content"] == "ours"
+    part = await kernel.get(f"/resources/{made['id']}?offset=1&limit=2")
     assert (part["content"], part["next"], part["space"]) == ("ur", 3, "review:main")
 
 
@@ -109,27 +106,19 @@ async def test_pages_of_resources_leave_none_out(kernel: ServedKernel) -> None:
         (await kernel.ask("POST", "/spaces/review/resources", {"content": f"n{number}"})).json["id"]
         for number in range(5)
     ]
-    found: list[str] = []
-    before = ""
-    while True:
-        page = (await kernel.ask("GET", f"/resources?limit=2{before}")).json
-        found += [row["id"] for row in page["resources"]]
-        if page["next"] is None:
-            break
-        before = f"&before={page['next']}"
-    assert found == made[::-1]
+    pages = [page["resources"] async for page in kernel.pages("/resources?limit=2", "before")]
+    assert [row["id"] for page in pages for row in page] == made[::-1]
 
 
 async def test_what_an_agent_keeps_counts_as_what_it_says_and_has_an_end(kernel: ServedKernel) -> None:
     await kernel.attempt()
-    huge = await call(kernel, "resource_create", {"content": "x" * (2 * 2**20 + 1)})
-    assert huge["structuredContent"]["code"] == "too_large"
+    assert await refusal(kernel, "resource_create", {"content": "x" * (2 * 2**20 + 1)}) == "too_large"
     codes = []
     for number in range(20):
         answer = await call(kernel, "resource_create", {"content": f"{number:02}" + "x" * (2**20 - 2)})
         codes.append(answer["structuredContent"].get("code"))
     assert codes == [None] * 16 + ["quota_reached"] * 4
-    assert len((await kernel.ask("GET", "/resources")).json["resources"]) == 16
+    assert len((await kernel.get("/resources"))["resources"]) == 16
 
 
 def _bodies(conn: apsw.Connection) -> list[tuple[bytes]]:
@@ -144,10 +133,10 @@ async def test_what_is_cleared_takes_its_resources_along(kernel: ServedKernel) -
     await kernel.ask("POST", "/spaces/dm:alice/resources", {"content": "both " * 10})
     assert (await kernel.ask("DELETE", "/workflows/review")).status == 200
     assert (await kernel.ask("POST", "/spaces/review/clear")).status == 200
-    (left,) = (await kernel.ask("GET", "/resources")).json["resources"]
+    (left,) = (await kernel.get("/resources"))["resources"]
     assert left["space"] == "dm:alice"
-    assert (await kernel.ask("GET", f"/resources/{left['id']}")).json["content"] == "both " * 10
-    bodies = kernel.services.store.reader.now(_bodies)
+    assert (await kernel.get(f"/resources/{left['id']}"))["content"] == "both " * 10
+    bodies = kernel.reader.now(_bodies)
     assert [row for row in bodies if b"only here" in row[0]] == []
 
 
@@ -160,10 +149,9 @@ async def test_a_repeated_call_says_a_long_message_once(kernel: ServedKernel) ->
 
 async def test_the_largest_message_of_control_characters_fits_the_start_of_a_worker(kernel: ServedKernel) -> None:
     text = "\x01" * TEXT_LIMIT_BYTES
-    sent = await kernel.ask("POST", "/messages", {"to": "alice", "text": text})
-    (instruction,) = sent.json["instruction_ids"]
-    prompt = (await kernel.ask("GET", f"/instructions/{instruction}/prompt")).json
+    instruction = await kernel.send("alice", text)
+    prompt = await kernel.get(f"/instructions/{instruction}/prompt")
     told = prompt["messages"][-1]["text"]
     assert INSTEAD in told
     name = reference(told)
-    assert (await kernel.ask("GET", f"/resources/{name}")).json["content"] == text
+    assert (await kernel.get(f"/resources/{name}"))["content"] == text

@@ -11,16 +11,15 @@ from kernel.policy.tools import GUARDED, LONE, TEAM
 from kernel.store.attempts import narrow
 from protocol.agent import NAMED_ONLY, SCOPES, Scope, scopes_of
 from tests.builders.api import ServedKernel
-from tests.kernel.api.mcp.rpc import ENVELOPE, call, call_of, post
+from tests.kernel.api.mcp.rpc import ENVELOPE, call, call_of, post, refusal
 
 pytestmark = pytest.mark.promise("P42", "XF15")
 
 
 async def attempt(kernel: ServedKernel, *scopes: Scope) -> None:
     """An attempt of alice in review whose token opens ``scopes``."""
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
     instruction = await kernel.attempt("alice@review")
-    await kernel.services.store.writer.commit(narrow, instruction, 1, frozenset(scopes))
+    await kernel.writer.commit(narrow, instruction, 1, frozenset(scopes))
 
 
 async def listed(kernel: ServedKernel, **extra: Any) -> set[str]:
@@ -37,25 +36,22 @@ async def test_a_reviewer_that_may_not_speak_reads_votes_and_is_refused_the_rest
     tools = await listed(kernel, **extra)
     assert {"channel_read", "my_inbox", "my_inbox_ack", "team_vote", "team_proposal_create", "team_members"} <= tools
     assert not tools & {"channel_send", "ask_agent", "feedback_submit"}
-    before = (await kernel.ask("GET", "/spaces/review/channel")).json["total"]
+    before = (await kernel.get("/spaces/review/channel"))["total"]
     refused = (await post(kernel, call_of("channel_send", {"message": "@bob hi"}, **extra))).json["result"]
     assert (refused["isError"], refused["structuredContent"]["code"]) == (True, "forbidden")
     assert "channel.write" in refused["structuredContent"]["detail"]
-    assert (await kernel.ask("GET", "/spaces/review/channel")).json["total"] == before
+    assert (await kernel.get("/spaces/review/channel"))["total"] == before
     assert (await call(kernel, "channel_read"))["isError"] is False
 
 
 async def test_a_writer_without_votes_is_refused_even_with_arguments_that_are_wrong(kernel: ServedKernel) -> None:
     await attempt(kernel, "channel.write")
     for name in ("team_vote", "team_proposal_create", "team_proposal_status", "team_proposal_cancel"):
-        refused = await call(kernel, name, {"no": "such"})
-        assert refused["structuredContent"]["code"] == "forbidden", name
+        assert await refusal(kernel, name, {"no": "such"}) == "forbidden", name
     assert (await call(kernel, "channel_send", {"message": "hi"}))["isError"] is False
 
 
-async def test_a_token_opens_everything_of_the_default_and_lists_what_its_situation_needs(
-    kernel: ServedKernel,
-) -> None:
+async def test_a_token_opens_everything_of_the_default_and_lists_what_its_situation_needs(kernel: ServedKernel) -> None:
     """`default` is all but what only its name opens; a tool that is not listed is answered to who knows its name."""
     await kernel.attempt(token="alone")
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": ENVELOPE}}
@@ -66,20 +62,19 @@ async def test_a_token_opens_everything_of_the_default_and_lists_what_its_situat
     assert await names("alone") == LONE | {"auth_request"}
     reflected = await call(kernel, "soul_reflect", {}, "alone")
     assert reflected["isError"] is False
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("bob@review", token="bobs")
     plain = LONE | TEAM | {"auth_request"}
     assert await names("bobs") == plain
     task = {"tasks": [{"title": "x"}]}
     assert (await call(kernel, "team_task_plan", task, "bobs"))["isError"] is False
     assert await names("bobs") == plain | {tool.name for tool in TOOLS.values() if tool.scope == "tasks"}
-    file = kernel.services.files.catalog.root / ".agents.yaml"
+    file = kernel.root / ".agents.yaml"
     file.write_text("guard: {soul_evolution: auto}\n")
     assert await names("alone") == LONE | GUARDED | {"auth_request"}
 
 
 async def test_a_file_that_names_a_scope_has_its_tools_listed(kernel: ServedKernel) -> None:
-    file = kernel.services.files.catalog.root / ".agents/alice.yaml"
+    file = kernel.root / ".agents/alice.yaml"
     file.write_text(f"{file.read_text()}scopes: [default, votes]\n")
     await kernel.attempt()
     assert await listed(kernel) == LONE | {"auth_request"} | {

@@ -2,51 +2,48 @@
 
 import msgspec
 import pytest
-import trio
 
+from kernel.api.mcp.calls import ToolDispatcher
+from kernel.api.mcp.tools import TOOLS
+from kernel.operations.operation import Actor
 from kernel.store import messages
 from kernel.store.agents import AgentSpec, put_agents
-from protocol.names import AgentKey
+from kernel.store.attempts import Identity
+from kernel.store.transitions.lease import lease
+from kernel.store.transitions.requeue import Requeue, requeue
+from protocol.names import AgentKey, AgentName, InstructionId, SpaceId
 from protocol.tools import OFFERED_TO, TO_MODEL
 from tests.builders.api import ServedKernel
-from tests.kernel.api.mcp.rpc import CALL_KEY, ENVELOPE, REVISION, call, post
+from tests.kernel.api.client import at_once
+from tests.kernel.api.mcp.rpc import CALL_KEY, ENVELOPE, REVISION, call, call_of, content, post, refusal
 
 pytestmark = pytest.mark.promise("P4", "P6")
 
 
 async def said(kernel: ServedKernel, space: str) -> list[tuple[str, str]]:
-    channel = (await kernel.ask("GET", f"/spaces/{space}/channel")).json["messages"]
+    channel = (await kernel.get(f"/spaces/{space}/channel"))["messages"]
     return [(message["from"], message["text"]) for message in channel if message["kind"] == "said"]
 
 
 async def test_a_ninth_mention_is_reported_to_the_sender(kernel: ServedKernel) -> None:
     names = [f"n{number}" for number in range(9)]
-    root = kernel.services.files.catalog.root
+    root = kernel.root
     members = "".join(f"  {name}: {{ model: mock/x, mock: [{{ text: hi }}] }}\n" for name in names)
     (root / ".workflows/big.yaml").write_text(f"agents:\n  alice: {{ ref: alice }}\n{members}")
     assert (await kernel.ask("POST", "/workflows", {"workflow": "big"})).status == 201
     await kernel.attempt("alice@big")
     text = " ".join(f"@{name}" for name in names)
-    content = (await call(kernel, "channel_send", {"message": text}))["structuredContent"]
-    assert (len(content["instruction_ids"]), content["not_woken"]) == (8, ["n8"])
+    sent = await content(kernel, "channel_send", {"message": text})
+    assert (len(sent["instruction_ids"]), sent["not_woken"]) == (8, ["n8"])
 
 
-@pytest.mark.promise("P4")
 async def test_a_repeated_call_of_one_key_adds_nothing_and_gets_the_first_answer(kernel: ServedKernel) -> None:
     await kernel.attempt()
-    results = []
-
-    async def send() -> None:
-        results.append(await call(kernel, "channel_send", {"message": "once"}, **{CALL_KEY: "call-1"}))
-
-    async with trio.open_nursery() as nursery:
-        for _ in range(10):
-            nursery.start_soon(send)
+    results = await at_once(10, call, kernel, "channel_send", {"message": "once"}, **{CALL_KEY: "call-1"})
     assert all(result == results[0] for result in results)
     assert [text for _, text in await said(kernel, "dm:alice")].count("once") == 1
 
 
-@pytest.mark.promise("P4")
 async def test_calls_without_a_key_are_calls_of_their_own(kernel: ServedKernel) -> None:
     await kernel.attempt()
     for _ in range(2):
@@ -65,7 +62,7 @@ async def test_no_part_of_a_channel_is_left_out_without_a_word(kernel: ServedKer
         found: list[list[str]] = []
         arguments = {"limit": 2} if place is None else {"limit": 2, parameter: place}
         while len(found) < 5:
-            page = (await call(kernel, "channel_read", arguments))["structuredContent"]
+            page = await content(kernel, "channel_read", arguments)
             assert page["total"] == 5
             found.append([message["text"] for message in page["messages"]])
             if page["next"] is None:
@@ -86,54 +83,50 @@ async def test_no_part_of_an_inbox_is_left_out_without_a_word(
     await kernel.attempt(text="n0")
     for number in range(1, 4):
         await kernel.ask("POST", "/messages", {"to": "alice", "text": f"n{number}"})
-    first = (await call(kernel, "my_inbox"))["structuredContent"]
+    first = await content(kernel, "my_inbox")
     assert ([row["text"] for row in first["deliveries"]], first["total"]) == (["n0", "n1"], 4)
     assert first["next"] == first["deliveries"][-1]["message_id"]
-    second = (await call(kernel, "my_inbox", {"after": first["next"]}))["structuredContent"]
+    second = await content(kernel, "my_inbox", {"after": first["next"]})
     assert ([row["text"] for row in second["deliveries"]], second["total"], second["next"]) == (["n2", "n3"], 4, None)
-    wrong = await call(kernel, "my_inbox", {"after": "soon"})
-    assert (wrong["isError"], wrong["structuredContent"]["code"]) == (True, "bad_request")
+    assert await refusal(kernel, "my_inbox", {"after": "soon"}) == "bad_request"
 
 
 async def test_the_inbox_lists_what_is_not_handled_and_marks_exactly_what_is_named(kernel: ServedKernel) -> None:
     await kernel.attempt(text="the work")
     other = (await kernel.ask("POST", "/messages", {"to": "alice", "text": "URGENT: more"})).json["message_id"]
-    rows = (await call(kernel, "my_inbox"))["structuredContent"]["deliveries"]
+    rows = (await content(kernel, "my_inbox"))["deliveries"]
     assert [(row["text"], row["state"], row["flag"]) for row in rows] == [
         ("the work", "leased", None),
         ("URGENT: more", "queued", "urgent"),
     ]
-    marked = (await call(kernel, "my_inbox_ack", {"ids": [other, "m999"]}))["structuredContent"]
+    marked = await content(kernel, "my_inbox_ack", {"ids": [other, "m999"]})
     assert marked["acknowledged"] == [other]
-    again = (await call(kernel, "my_inbox_ack", {"ids": [other]}))["structuredContent"]
+    again = await content(kernel, "my_inbox_ack", {"ids": [other]})
     assert again["acknowledged"] == []
-    rows = (await call(kernel, "my_inbox"))["structuredContent"]["deliveries"]
+    rows = (await content(kernel, "my_inbox"))["deliveries"]
     assert [row["text"] for row in rows] == ["the work"]
 
 
 @pytest.mark.promise("P6", "XF16")
 async def test_an_agent_cannot_mark_the_messages_of_another(kernel: ServedKernel) -> None:
     carol = AgentSpec(key=AgentKey("carol"), origin="ephemeral", definition=b'{"name": "carol", "model": "mock/x"}')
-    await kernel.services.store.writer.commit(put_agents, [carol])
+    await kernel.writer.commit(put_agents, [carol])
     theirs = (await kernel.ask("POST", "/messages", {"to": "carol", "text": "private"})).json["message_id"]
     await kernel.attempt()
-    marked = (await call(kernel, "my_inbox_ack", {"ids": [theirs]}))["structuredContent"]
+    marked = await content(kernel, "my_inbox_ack", {"ids": [theirs]})
     assert marked["acknowledged"] == []
-    receipts = (await kernel.ask("GET", f"/messages/{theirs}")).json["receipts"]
+    receipts = (await kernel.get(f"/messages/{theirs}"))["receipts"]
     assert [receipt["state"] for receipt in receipts] == ["queued"]
 
 
 @pytest.mark.promise("HF04", "HF20")
 async def test_no_other_field_makes_a_call_somebody_elses(kernel: ServedKernel) -> None:
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review", token="alice-token")
     await kernel.attempt("bob@review", token="bob-token")
     claims = {"X_Agent_Id": "bob", "Mcp_Session_Id": "bob", "X_Forwarded_User": "bob", "Cookie": "token=bob-token"}
     info = {"io.modelcontextprotocol/clientInfo": {"name": "bob", "version": "1"}}
     for number, (header, value) in enumerate(claims.items()):
         body = {"message": f"who {number}"}
-        from tests.kernel.api.mcp.rpc import call_of
-
         answer = await post(kernel, call_of("channel_send", body, **info), "alice-token", **{header: value})
         assert answer.json["result"]["isError"] is False
     forged = await call(kernel, "channel_send", {"message": "x", "from": "bob"}, "alice-token")
@@ -144,26 +137,15 @@ async def test_no_other_field_makes_a_call_somebody_elses(kernel: ServedKernel) 
 @pytest.mark.promise("HF07")
 async def test_an_attempt_that_was_fenced_off_writes_nothing(kernel: ServedKernel) -> None:
     """Attempt k while k+1 runs; its token is refused at the door."""
-    from kernel.store.transitions.lease import lease
-    from kernel.store.transitions.requeue import Requeue, requeue
-
     instruction = await kernel.attempt(token="first")
-    await kernel.services.store.writer.commit(
-        requeue, instruction, 1, Requeue(status="queued", outcome="crash", charge="attempt")
-    )
-    assert await kernel.services.store.writer.commit(lease, instruction, b"2" * 32) is not None
+    await kernel.writer.commit(requeue, instruction, 1, Requeue(status="queued", outcome="crash", charge="attempt"))
+    assert await kernel.writer.commit(lease, instruction, b"2" * 32) is not None
     answer = await post(kernel, {}, "first")
-    assert (answer.status, answer.code) == (401, "stale_attempt")
+    assert answer.refusal == (401, "stale_attempt")
 
 
 @pytest.mark.promise("HF06", "HF21")
 async def test_an_attempt_that_ends_during_a_call_is_told_so(kernel: ServedKernel) -> None:
-    from kernel.api.mcp.calls import ToolDispatcher
-    from kernel.api.mcp.tools import TOOLS
-    from kernel.operations.operation import Actor
-    from kernel.store.attempts import Identity
-    from protocol.names import AgentName, InstructionId, SpaceId
-
     instruction = await kernel.attempt()
     await kernel.end(instruction)
     name = "alice"
@@ -176,7 +158,7 @@ async def test_an_attempt_that_ends_during_a_call_is_told_so(kernel: ServedKerne
 
 
 async def test_without_a_channel_there_is_none_to_read_or_speak_in(kernel: ServedKernel) -> None:
-    path = kernel.services.files.catalog.root / ".workflows/solo.yaml"
+    path = kernel.root / ".workflows/solo.yaml"
     path.write_text("agents:\n  alice: { ref: alice }\nworkspace: false\n")
     assert (await kernel.ask("POST", "/workflows", {"workflow": "solo"})).status == 201
     await kernel.attempt("alice@solo")

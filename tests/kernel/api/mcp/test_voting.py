@@ -6,7 +6,7 @@ import pytest
 
 from kernel.api.mcp.tools import TOOLS
 from tests.builders.api import ServedKernel
-from tests.kernel.api.mcp.rpc import CALL_KEY, call
+from tests.kernel.api.mcp.rpc import CALL_KEY, call, refusal
 
 CREATE = {"type": "decision", "title": "Which?", "options": [{"id": "a", "label": "Apples"}, {"id": "b"}]}
 
@@ -54,14 +54,12 @@ async def test_a_repeated_call_of_the_same_key_adds_nothing(team: ServedKernel) 
 async def test_a_refusal_is_a_result_with_a_code(team: ServedKernel, tool: str, arguments: Any, code: str) -> None:
     """contracts 5: nobody votes or cancels as another; bounds are checked."""
     await given(team, "team_proposal_create", CREATE)
-    result = await call(team, tool, arguments, "bobs-token")
-    assert (result["isError"], result["structuredContent"]["code"]) == (True, code)
+    assert await refusal(team, tool, arguments, "bobs-token") == code
 
 
 async def test_in_a_personal_space_nobody_votes(kernel: ServedKernel) -> None:
     await kernel.attempt()
-    result = await call(kernel, "team_proposal_create", CREATE)
-    assert result["structuredContent"]["code"] == "not_a_participant"
+    assert await refusal(kernel, "team_proposal_create", CREATE) == "not_a_participant"
 
 
 def test_the_tools_say_of_themselves_what_they_change() -> None:

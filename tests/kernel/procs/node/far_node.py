@@ -15,7 +15,7 @@ import trio
 from kernel.procs.node.fence import LOCK, of_this_machine
 from kernel.procs.node.session import NodeSession, ServeMcp
 from protocol.node import LeaseTimes
-from tests.kernel.procs.trees import ENV, PATIENCE
+from tests.kernel.procs.trees import ENV, PATIENCE, within
 
 PROJECT: Final = "p1"
 SHORT: Final = LeaseTimes(lease_seconds=0.6, beat_seconds=0.1, margin_seconds=0.2)
@@ -105,8 +105,7 @@ class FarNode:
         async with trio.open_nursery() as nursery:
             made = Session(session, way)
             nursery.start_soon(made.run)
-            with trio.fail_after(PATIENCE):
-                await session.connected.wait()
+            await within(PATIENCE, session.connected.wait)
             try:
                 yield made
             finally:

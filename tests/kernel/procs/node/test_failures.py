@@ -12,7 +12,7 @@ from kernel.procs.node.session import NodeRefused, NodeSession
 from kernel.procs.spec import NodeLost, Spec
 from protocol.node import LeaseTimes
 from tests.kernel.procs.node.far_node import PROJECT, SHORT, FarNode
-from tests.kernel.procs.trees import ENV, PATIENCE, STAYS, alive, gone, read_pids
+from tests.kernel.procs.trees import ENV, PATIENCE, STAYS, alive, gone, read_pids, within
 
 CAT = Spec(attempt="i1-1", argv=("cat",), cwd="/", env=ENV)
 TREE = Spec(attempt="i1-1", argv=STAYS, cwd="/", env=ENV)
@@ -70,8 +70,7 @@ async def test_a_transport_that_breaks_ends_what_runs_there_and_the_node_process
 async def test_what_was_lost_is_said_to_be_lost_after_the_lease_and_the_next_session_works(brief: FarNode) -> None:
     async with brief.session() as session, await session.launcher.spawn(TREE) as handle:
         await session.way.aclose()
-        with trio.fail_after(PATIENCE):
-            exited = await handle.wait()
+        exited = await within(PATIENCE, handle.wait)
         assert (exited.lost, exited.signal) == (True, signal.SIGKILL)
     async with brief.session() as session, await session.launcher.spawn(CAT) as handle:
         await handle.stdin.aclose()
@@ -84,8 +83,7 @@ async def test_a_node_that_is_cut_off_ends_its_trees_before_its_work_is_called_l
     async with brief.session() as session, await session.launcher.spawn(TREE) as handle:
         pids = await read_pids(handle.stdout)
         session.way.part()
-        with trio.fail_after(PATIENCE):
-            exited = await handle.wait()
+        exited = await within(PATIENCE, handle.wait)
         assert alive(pids) == []
         assert exited.lost and session.broke.is_set()
 
@@ -109,8 +107,7 @@ async def test_a_node_process_that_dies_or_hangs_takes_its_trees_along_and_is_lo
     async with brief.session() as session, await session.launcher.spawn(TREE) as handle:
         pids = await read_pids(handle.stdout)
         brief.kill(number)
-        with trio.fail_after(PATIENCE):
-            assert (await handle.wait()).lost
+        assert (await within(PATIENCE, handle.wait)).lost
         assert alive(pids) == []
 
 
@@ -126,8 +123,7 @@ async def test_a_guard_that_dies_is_replaced_and_its_node_serves_on(patient: Far
                 await trio.lowlevel.checkpoint()
         assert (handle.is_quiet(), session.way.process.poll(), alive(pids)) == (True, None, pids)
         patient.kill(signal.SIGSTOP)
-        with trio.fail_after(PATIENCE):
-            assert (await handle.wait()).lost
+        assert (await within(PATIENCE, handle.wait)).lost
         await gone(pids, PATIENCE)
 
 
@@ -164,8 +160,7 @@ async def test_a_worker_that_is_not_read_stops_no_other(node: FarNode) -> None:
         async with await session.launcher.spawn(flood), await session.launcher.spawn(CAT) as handle:
             for number in range(50):
                 await handle.stdin.send_all(b"%d\n" % number)
-                with trio.fail_after(PATIENCE):
-                    assert await handle.stdout.receive_some() == b"%d\n" % number
+                assert await within(PATIENCE, handle.stdout.receive_some) == b"%d\n" % number
 
 
 async def test_many_bytes_travel_whole_in_both_directions(node: FarNode) -> None:
@@ -229,6 +224,5 @@ async def test_what_a_shell_prints_before_the_node_speaks_is_passed_over(node: F
     way.receives = lambda data: (banner.pop() if banner else b"") + data
     async with trio.open_nursery() as nursery:
         nursery.start_soon(session.speak, way)
-        with trio.fail_after(PATIENCE):
-            await session.connected.wait()
+        await within(PATIENCE, session.connected.wait)
         nursery.cancel_scope.cancel()

@@ -14,7 +14,7 @@ from kernel.procs.node.wire import Garbled, NodeWire, Unpacker, pack
 from kernel.procs.spec import SpawnTransient, Spec
 from protocol import node
 from protocol.ipc import Exited
-from tests.kernel.procs.trees import PATIENCE
+from tests.kernel.procs.trees import PATIENCE, within
 
 pytestmark = pytest.mark.promise("P86")
 
@@ -166,8 +166,7 @@ async def test_what_a_node_may_not_say_ends_the_session_and_has_no_effect(said: 
             garbage = GARBAGE[said]
             body = garbage if isinstance(garbage, bytes) else msgspec.msgpack.encode(garbage)
             await there.liar.raw(body if body is garbage else len(body).to_bytes(4) + body)
-        with trio.fail_after(PATIENCE):
-            await there.hung_up.wait()
+        await within(PATIENCE, there.hung_up.wait)
         assert handle.is_quiet() or await handle.wait() == Exited(code=0)
         there.session.end()
         with trio.fail_after(PATIENCE):
@@ -179,8 +178,7 @@ async def test_a_lease_is_counted_by_the_kernel_alone() -> None:
         handle = await there.start()
         await there.liar.say(node.Beat(at_ms=2**53))
         assert await there.liar.frame() == node.Echo(at_ms=2**53)
-        with trio.fail_after(PATIENCE):
-            assert (await handle.wait()).lost
+        assert (await within(PATIENCE, handle.wait)).lost
 
 
 async def test_a_flood_of_beats_is_answered_by_few_frames() -> None:
@@ -207,7 +205,6 @@ async def test_what_waits_for_a_node_that_reads_nothing_is_bounded() -> None:
     assert (wire.has_room, wire.over, nursery.cancel_scope.cancelled_caught) == (True, True, False)
 
 
-@pytest.mark.promise("P86")
 async def test_connections_that_are_over_make_way_for_others() -> None:
     async with world() as there:
         for number in range(1, node.MOST_CONNECTIONS + 2):
@@ -229,8 +226,7 @@ async def test_a_node_that_never_ends_a_process_is_given_up(monkeypatch: pytest.
     monkeypatch.setattr("kernel.procs.node.remote_process.DESTROY_SECONDS", 0.01)
     async with world(SHORT) as there:
         handle = await there.start()
-        with trio.fail_after(PATIENCE):
-            assert (await handle.destroy()).lost
+        assert (await within(PATIENCE, handle.destroy)).lost
         with pytest.raises(SpawnTransient):
             await there.session.spawn(SPEC)
 
@@ -253,5 +249,4 @@ async def test_a_clear_refusal_says_why(answer: node.Greeting, said: str) -> Non
     await theirs.send_all(node.PREAMBLE + pack(answer))
     with pytest.raises(NodeRefused, match=said):
         await session.speak(ours)
-    with trio.fail_after(PATIENCE):
-        assert not await session.fence()
+    assert not await within(PATIENCE, session.fence)

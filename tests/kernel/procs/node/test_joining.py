@@ -15,7 +15,7 @@ from kernel.procs.node.session import NodeSession
 from kernel.services.node_listener import certificate_in
 from protocol.node import JoinToken
 from tests.kernel.procs.node.far_node import PROJECT, FarNode
-from tests.kernel.procs.trees import PATIENCE
+from tests.kernel.procs.trees import PATIENCE, within
 
 TOKEN = "t" * 43
 
@@ -68,8 +68,7 @@ async def test_a_token_is_shown_to_the_pinned_certificate_alone(home: Home, nurs
 
     home.serve = listen
     nursery.start_soon(Dialling(msgspec.structs.replace(home.word, sha256="0" * 64)).run, serve)
-    with trio.fail_after(PATIENCE):
-        await hung_up.wait()
+    await within(PATIENCE, hung_up.wait)
     assert heard == [b""] and not served.is_set()
 
 
