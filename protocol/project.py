@@ -63,6 +63,14 @@ class ProviderEntry(StrictStruct, frozen=True, kw_only=True):
     OpenAI's own models."""
 
 
+class AgentDefaults(StrictStruct, frozen=True, kw_only=True):
+    """Defaults for keys that an agent does not set."""
+
+    reuse: Literal["auto"] | None = None
+    """``auto``: consecutive instructions of an agent share a worker process where ``reuse: auto`` allows it. They are
+    then not isolated from each other by a process. Unset: a new process for each instruction."""
+
+
 class ProjectLimits(StrictStruct, frozen=True, kw_only=True):
     """Limits of the whole kernel. ``workers`` limits the attempts that run at a time on this machine (a node has its
     own limit), ``per_provider`` the attempts that call one provider, on any machine: a number for each provider, or a
@@ -191,6 +199,8 @@ class ProjectDefinition(StrictStruct, frozen=True, kw_only=True):
 
     agents: dict[str, str | AgentDefinition] = {}
     """Agents in addition to ``.agents/``: name to an inline agent or to the path of a file; or a list of both."""
+    defaults: AgentDefaults = AgentDefaults()
+    """Defaults for agents."""
     default_agent: str | None = None
     """Agent that receives messages without a recipient: ``awk send MESSAGE``."""
     providers: dict[str, ProviderEntry] = {}

@@ -326,7 +326,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
             return None
         # The frame has the current limits.
         usd_left = self.services.budgets.usd_left(self.leased.instruction)
-        reuse = worker.served + 1 < frame.definition.reuse
+        reuse = worker.served + 1 < frame.reuse
         start = msgspec.structs.replace(frame.start, allowance=allowance.tokens, budget_usd=usd_left, reuse=reuse)
         return msgspec.structs.replace(frame, start=start), worker
 
@@ -374,7 +374,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
         if (
             exited is None and self.stop_reason is None and not self._stderr.text
         ):  # only a kernel bug would reuse a worker with errors
-            self.place.kept = self.kept.keep(worker, self.leased, frame.definition.reuse)
+            self.place.kept = self.kept.keep(worker, self.leased, frame.reuse)
         if exited is None and self.place.kept is None:
             exited = await stop(handle, grace_seconds=0.0)
         return final_outcome(

@@ -31,6 +31,7 @@ from kernel.agents.skills import skills_prompt
 from kernel.agents.trust import TrustedFiles, agent_units, demands_text, missing_grants
 from kernel.policy.budget import tokens
 from kernel.policy.circuit_breaker import ModelEndpoint
+from kernel.policy.reuse import attempts_per_worker
 from kernel.services.working_directory import AttemptPaths, WorkingDirectory, in_project
 from kernel.store import approvals, entries, messages
 from kernel.store.database import Reader
@@ -179,6 +180,8 @@ class StartFrame(msgspec.Struct, frozen=True):
     """Project directory, if the agent works elsewhere."""
     seen: SourceClass = "tool"
     """Trust class of its initial input; unknown in a frame of an older version."""
+    reuse: int = 1
+    """Number of attempts that one worker serves."""
 
 
 class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
@@ -318,6 +321,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
             snapshot=opened.snapshot,
             beside="" if working_directory.top == root else root,
             seen=self.reader.now(messages.trust_of_start, leased, definition.backend, prompt.parts),
+            reuse=attempts_per_worker(definition, project.defaults.reuse),
         )
 
     def _check_trust(
