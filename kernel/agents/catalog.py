@@ -9,7 +9,7 @@ run time (``awk agent create --ephemeral``, POST /agents) is checked by the rule
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any, Final
@@ -34,6 +34,8 @@ from protocol.project import ProjectDefinition
 
 AGENTS: Final = ".agents"
 SUFFIX: Final = ".yaml"
+MOST_TOUCHED: Final = 100
+"""Changed files from which on reading all of them is faster than finding their agents."""
 
 
 class LoadedAgent(msgspec.Struct, frozen=True):
@@ -247,11 +249,15 @@ class Catalog:
             return tuple(fault for fault in error.errors if fault.where not in KEYS)
         return ()
 
-    def survey(self, seconds: float | None = None) -> AgentScan:
+    def survey(
+        self, seconds: float | None = None, *, before: AgentScan | None = None, names: Collection[str] | None = None
+    ) -> AgentScan:
         """Read every agent file, or as many as possible in ``seconds``. Raises BadDefinition only for the project file.
 
-        An unchanged file costs one stat.
+        An unchanged file costs one stat; none if only the files of ``names`` have changed since the scan ``before``.
         """
+        valid = () if before is None or names is None else before.loaded
+        kept = {one.definition.name: one for one in valid if one.definition.name not in (names or ())}
         deadline = None if seconds is None else time.monotonic() + seconds
         project = self.project()
         loaded: list[LoadedAgent] = []
@@ -264,7 +270,7 @@ class Catalog:
                 break
             try:
                 check_name(stem)
-                one = self.agent(stem, project)
+                one = (None if stem in project.agents else kept.get(stem)) or self.agent(stem, project)
                 own = context_dir(one.definition)
                 other = contexts.setdefault(own, one.definition.name)
                 if other != one.definition.name:
@@ -303,6 +309,24 @@ class Catalog:
             with suppress(OSError):
                 files.append((path, os.stat(self.place(path))))
         return frozenset((name, found.st_mtime_ns, found.st_size) for name, found in files)
+
+    def touched(self, paths: Collection[str]) -> frozenset[str] | None:
+        """Return the agents that the files at ``paths`` define, or None if these may define anything else."""
+        if len(paths) > MOST_TOUCHED:
+            return None
+        own = (f"{self._root}/{AGENTS}", f"{self._home}/{AGENTS}" if self._has_home else "")
+        cached = tuple(self._agents.items())
+        prompts = ((name, kept.loaded.definition.prompt.system_file) for name, kept in cached)
+        declared = ((name, path) for name, path in self.kept_project().agents.items() if isinstance(path, str))
+        files = [(name, os.path.normpath(self.place(path))) for name, path in (*prompts, *declared) if path is not None]
+        found: set[str] = set()
+        for path in paths:
+            folder, file = os.path.split(path)
+            names = {name for name, used in files if used == path or used.startswith(f"{path}/")}
+            if not names and (not path or folder not in own):
+                return None
+            found |= names | ({file.removesuffix(SUFFIX)} if folder in own and file.endswith(SUFFIX) else set())
+        return frozenset(found)
 
     def prompt_files(self) -> frozenset[str]:
         """Return the ``system_file`` paths of all agents that have been read."""

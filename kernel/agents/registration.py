@@ -46,14 +46,20 @@ async def made_at_run_time(reader: Reader) -> frozenset[str]:
 
 
 async def take_over(
-    survey: AgentScan, writer: CommitWriter, reader: Reader, *, over: Collection[str] = frozenset()
+    survey: AgentScan,
+    writer: CommitWriter,
+    reader: Reader,
+    *,
+    over: Collection[str] = frozenset(),
+    names: Collection[str] | None = None,
 ) -> None:
-    """Store the definitions of ``survey`` that differ from the stored ones. No agent is removed.
+    """Store the definitions of ``survey`` (of ``names``, if given) that differ from the stored ones; remove no agent.
 
     A file replaces an agent created at run time only if this agent is one of ``over`` (left by a
     crashed kernel). Other agents created at run time keep their names.
     """
-    specs = await reader.read(agents.not_stored, map(file_spec, survey.loaded), over=over)
+    loaded = [one for one in survey.loaded if names is None or one.definition.name in names]
+    specs = await reader.read(agents.not_stored, map(file_spec, loaded), over=over)
     for start in range(0, len(specs), AT_ONCE):
         await writer.commit(put_agents, specs[start : start + AT_ONCE])
 

@@ -9,7 +9,8 @@ import ctypes
 import logging
 import os
 import select
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+import struct
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from errno import EACCES, ENOENT, ENOTDIR
 from pathlib import Path
@@ -37,6 +38,7 @@ MOVED: Final = _MOVED_TO
 """Files moved into place; other files may change all the time."""
 _FLAGS: Final = os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK: Final = 65536
+_EVENT: Final = struct.Struct("iIII")
 _ABSENT: Final = frozenset({ENOENT, ENOTDIR, EACCES})
 
 
@@ -50,7 +52,7 @@ class DirectoryWatch:
     def __init__(self, libc: ctypes.CDLL, descriptor: int) -> None:
         self._libc = libc
         self._descriptor = descriptor
-        self._covered: set[int] = set()
+        self._covered: dict[int, Path] = {}
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLIN)
 
@@ -63,17 +65,24 @@ class DirectoryWatch:
         for folder in folders:
             number = self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), what | _ONLYDIR)
             if number >= 0:
-                self._covered.add(number)  # numbers are never reused
+                self._covered[number] = folder  # numbers are never reused
             elif (error := ctypes.get_errno()) not in _ABSENT:
                 raise CannotWatch(os.strerror(error))
         return len(self._covered) > before
 
-    async def changed(self) -> None:
-        """Wait until a file was created, deleted or written; several changes count as one."""
+    async def changed(self) -> frozenset[str]:
+        """Wait until files were created, deleted or written; return their paths, or "" for lost reports."""
         await trio.lowlevel.wait_readable(self._descriptor)
+        found: set[str] = set()
         with suppress(BlockingIOError):
-            while os.read(self._descriptor, _CHUNK):
-                pass
+            while data := os.read(self._descriptor, _CHUNK):
+                end = 0
+                while end < len(data):
+                    number, _, _, length = _EVENT.unpack_from(data, end)
+                    start, end = end + _EVENT.size, end + _EVENT.size + length
+                    folder = self._covered.get(number)
+                    found.add("" if folder is None else f"{folder}/{os.fsdecode(data[start:end].rstrip(bytes(1)))}")
+        return frozenset(found)
 
     def pending(self) -> bool:
         """Return whether a change is pending that ``changed`` has not reported."""
@@ -152,16 +161,18 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
         task_status.started()
         try:
             with watch_directories() as watch:
-                self._watch = watch
+                self._watch, changed = watch, frozenset[str]()
                 while True:
-                    watch.cover(self._folders())
+                    fresh = watch.cover(self._folders())  # a newly watched folder may have changed before
                     try:
-                        await self.run_once()
+                        await self.run_once(None if fresh else changed)
                     except Refused as refused:  # full disk: the next lease reads the files itself
+                        self._seen = None
                         logger.warning("reload.refused %s", refused.text)
                     if watch.cover(self._folders()):
-                        continue  # a newly watched folder may have changed before
-                    await watch.changed()
+                        self._seen = None
+                        continue
+                    changed = await watch.changed()
                     self._sure = False
                     await self.sleep(SETTLE_SECONDS)
         except CannotWatch as error:
@@ -171,21 +182,24 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
         if self._unread:
             await self.run_once()
 
-    async def run_once(self) -> None:
-        """Apply the current definitions, and report new errors."""
+    async def run_once(self, changed: Collection[str] | None = None) -> None:
+        """Apply the current definitions, and report new errors. Only the files ``changed`` have changed, if given."""
         if root_fault(str(self.catalog.root)) is not None:
             return
-        stamp = await trio.to_thread.run_sync(self._stamp)
-        if stamp == self._seen:  # another file of the root
+        before = None if self._seen is None or self._found is None else self._found.scan
+        names = None if changed is None or before is None else self.catalog.touched(changed)
+        stamp = self._seen if names is not None else await trio.to_thread.run_sync(self._stamp)
+        if not names and stamp == self._seen:  # other files
             self._sure = True
             return
-        found = await self._look()
+        found = await self._look(before, names)
         self._found, self._sure, self._unread = found, True, False
         if found.scan is not None:
-            await take_over(found.scan, self.log.writer, self.log.reader, over=self._left)
+            await take_over(found.scan, self.log.writer, self.log.reader, over=self._left, names=names)
             self._left = frozenset()
             # Agents without a file; those with work stay until it has ended.
-            if await gone(self.catalog, self.log.reader):
+            deleted = names is None or not all(map(self.catalog.defines, names))
+            if deleted and await gone(self.catalog, self.log.reader):
                 await self.sleep(GONE_SECONDS)
                 await forget(self.catalog, self.log.writer, self.log.reader)
         self._seen = stamp
@@ -196,9 +210,9 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
         if fresh:
             await self.log.writer.commit(emit_broken, fresh)
 
-    async def _look(self) -> Definitions:
+    async def _look(self, before: AgentScan | None = None, names: Collection[str] | None = None) -> Definitions:
         # A stop does not wait for the reading of many files.
-        return await trio.to_thread.run_sync(definitions, self.catalog, abandon_on_cancel=True)
+        return await trio.to_thread.run_sync(definitions, self.catalog, before, names, abandon_on_cancel=True)
 
     def _stamp(self) -> object:
         """Return a value that differs after a definition was created, deleted or written. Blocks."""

@@ -12,7 +12,7 @@ GROUPS: Final = {
     "model": "model_calls",
     "http": "http_rates",
     **{name: name for name in ("commands", "agents", "collaboration", "landings", "scheduling", "prompts")},
-    **{name: name for name in ("recall", "indexing", "peers", "nodes", "standby")},
+    **{name: name for name in ("recall", "indexing", "peers", "nodes", "standby", "wakeups")},
 }
 """Names of the benchmark groups and of their modules."""
 
