@@ -1,6 +1,6 @@
 """Ten thousand sleeping agents whose schedules wake RATE of them a second: delay, missed wake-ups, and memory.
 
-``AWK_BENCH_SECONDS`` sets the duration (default: SECONDS). An hour shows whether the memory stays constant.
+``--seconds`` sets the duration (default: SECONDS). An hour shows whether the memory stays constant.
 """
 
 import os
