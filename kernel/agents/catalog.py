@@ -249,15 +249,11 @@ class Catalog:
             return tuple(fault for fault in error.errors if fault.where not in KEYS)
         return ()
 
-    def survey(
-        self, seconds: float | None = None, *, before: AgentScan | None = None, names: Collection[str] | None = None
-    ) -> AgentScan:
+    def survey(self, seconds: float | None = None, *, names: Collection[str] | None = None) -> AgentScan:
         """Read every agent file, or as many as possible in ``seconds``. Raises BadDefinition only for the project file.
 
-        An unchanged file costs one stat; none if only the files of ``names`` have changed since the scan ``before``.
+        An unchanged file costs one stat; none if only the files of ``names`` have changed since the last survey.
         """
-        valid = () if before is None or names is None else before.loaded
-        kept = {one.definition.name: one for one in valid if one.definition.name not in (names or ())}
         deadline = None if seconds is None else time.monotonic() + seconds
         project = self.project()
         loaded: list[LoadedAgent] = []
@@ -270,7 +266,9 @@ class Catalog:
                 break
             try:
                 check_name(stem)
-                one = (None if stem in project.agents else kept.get(stem)) or self.agent(stem, project)
+                kept = None if names is None or stem in names else self._agents.get(stem)
+                same = kept is not None and kept.project is project and stem not in project.agents
+                one = kept.loaded if kept is not None and same else self.agent(stem, project)
                 own = context_dir(one.definition)
                 other = contexts.setdefault(own, one.definition.name)
                 if other != one.definition.name:
@@ -310,23 +308,25 @@ class Catalog:
                 files.append((path, os.stat(self.place(path))))
         return frozenset((name, found.st_mtime_ns, found.st_size) for name, found in files)
 
-    def touched(self, paths: Collection[str]) -> frozenset[str] | None:
-        """Return the agents that the files at ``paths`` define, or None if these may define anything else."""
-        if len(paths) > MOST_TOUCHED:
-            return None
-        own = (f"{self._root}/{AGENTS}", f"{self._home}/{AGENTS}" if self._has_home else "")
-        cached = tuple(self._agents.items())
-        prompts = ((name, kept.loaded.definition.prompt.system_file) for name, kept in cached)
-        declared = ((name, path) for name, path in self.kept_project().agents.items() if isinstance(path, str))
-        files = [(name, os.path.normpath(self.place(path))) for name, path in (*prompts, *declared) if path is not None]
+    def touched(self, paths: Collection[str], others: Collection[str]) -> frozenset[str] | None:
+        """Return the agents that the files at ``paths`` define; None if all files have to be read.
+
+        ``others`` are files and folders of the project that define more than an agent.
+        """
+        project, cached = self.kept_project(), tuple(self._agents.items())
+        own = (f"{self._root}/{AGENTS}", f"{self._home}/{AGENTS}")
+        uses = [(name, kept.loaded.definition.prompt.system_file) for name, kept in cached]
+        uses += [(name, path) for name, path in project.agents.items() if isinstance(path, str)]
+        uses += [("", path) for path in (*PROJECT_FILES, *others)]
+        files = [(name, os.path.normpath(self.place(path))) for name, path in uses if path is not None]
         found: set[str] = set()
-        for path in paths:
+        for path in paths if len(paths) <= MOST_TOUCHED else ("",):
             folder, file = os.path.split(path)
-            names = {name for name, used in files if used == path or used.startswith(f"{path}/")}
-            if not names and (not path or folder not in own):
+            if not path or path in own:
                 return None
-            found |= names | ({file.removesuffix(SUFFIX)} if folder in own and file.endswith(SUFFIX) else set())
-        return frozenset(found)
+            found |= {name for name, used in files if f"{path}/".startswith(f"{used}/") or used.startswith(f"{path}/")}
+            found |= {file.removesuffix(SUFFIX)} if folder in own and file.endswith(SUFFIX) else set()
+        return None if "" in found else frozenset(found)
 
     def prompt_files(self) -> frozenset[str]:
         """Return the ``system_file`` paths of all agents that have been read."""

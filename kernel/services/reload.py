@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
 from contextlib import contextmanager, suppress
 from errno import EACCES, ENOENT, ENOTDIR
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 import trio
@@ -53,7 +53,7 @@ class DirectoryWatch:
     def __init__(self, libc: ctypes.CDLL, descriptor: int) -> None:
         self._libc = libc
         self._descriptor = descriptor
-        self._covered: dict[int, Path] = {}
+        self._covered: dict[int, Path | None] = {}
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLIN)
 
@@ -66,7 +66,8 @@ class DirectoryWatch:
         for folder in folders:
             number = self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), what | _ONLYDIR)
             if number >= 0:
-                self._covered[number] = folder  # numbers are never reused
+                known = self._covered.get(number, folder)  # numbers are never reused
+                self._covered[number] = folder if known == folder else None  # two paths lead to the folder
             elif (error := ctypes.get_errno()) not in _ABSENT:
                 raise CannotWatch(os.strerror(error))
         return len(self._covered) > before
@@ -121,7 +122,6 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
     log: StoreLog
     sleep: Callable[[float], Awaitable[object]] = trio.sleep
     _told: frozenset[FileError] = frozenset()
-    _seen: object = None
     _watch: DirectoryWatch | None = None
     _found: Definitions | None = None
     """Definitions as of the last read."""
@@ -162,18 +162,21 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
         task_status.started()
         try:
             with watch_directories() as watch:
-                self._watch, changed = watch, frozenset[str]()
+                self._watch, changed = watch, cast("frozenset[str] | None", None)
                 while True:
-                    fresh = watch.cover(self._folders())  # a newly watched folder may have changed before
+                    if watch.cover(self._folders()):  # a newly watched folder may have changed before
+                        changed = None
                     try:
-                        await self.run_once(None if fresh else changed)
+                        await self.run_once(changed)
+                        changed = frozenset()
                     except Refused as refused:  # full disk: the next lease reads the files itself
-                        self._seen = None
+                        changed = None
                         logger.warning("reload.refused %s", refused.text)
                     if watch.cover(self._folders()):
-                        self._seen = None
+                        changed = None
                         continue
-                    changed = await watch.changed()
+                    edited = await watch.changed()
+                    changed = None if changed is None else edited
                     self._sure = False
                     await self.sleep(SETTLE_SECONDS)
         except CannotWatch as error:
@@ -187,26 +190,25 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
         """Apply the current definitions, and report new errors. Only the files ``changed`` have changed, if given."""
         if root_fault(str(self.catalog.root)) is not None:
             return
-        before = None if self._seen is None or self._found is None else self._found.scan
-        names = None if changed is None or before is None else self.catalog.touched(changed)
-        stamp = self._seen if names is not None else await trio.to_thread.run_sync(self._stamp)
-        if not names and stamp == self._seen:  # other files
+        known = changed is not None and self._found is not None and self._found.scan is not None
+        names = self.catalog.touched(changed, self._workflows()) if changed is not None and known else None
+        if names is not None and not names:  # other files
             self._sure = True
             return
-        found = await self._look(before, names)
+        found = await self._look(names)
         if self._unread:  # thousands of definitions remain: a collection of garbage would stop all for 0.1 seconds
             gc.collect()
             gc.freeze()
         self._found, self._sure, self._unread = found, True, False
         if found.scan is not None:
-            await take_over(found.scan, self.log.writer, self.log.reader, over=self._left, names=names)
+            loaded = [one for one in found.scan.loaded if names is None or one.definition.name in names]
+            await take_over(loaded, self.log.writer, self.log.reader, over=self._left)
             self._left = frozenset()
             # Agents without a file; those with work stay until it has ended.
             deleted = names is None or not all(map(self.catalog.defines, names))
             if deleted and await gone(self.catalog, self.log.reader):
                 await self.sleep(GONE_SECONDS)
                 await forget(self.catalog, self.log.writer, self.log.reader)
-        self._seen = stamp
         fresh = [one for one in dict.fromkeys(found.errors) if one not in self._told]
         self._told = frozenset(found.errors)
         for one in fresh:
@@ -214,16 +216,12 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
         if fresh:
             await self.log.writer.commit(emit_broken, fresh)
 
-    async def _look(self, before: AgentScan | None = None, names: Collection[str] | None = None) -> Definitions:
+    async def _look(self, names: Collection[str] | None = None) -> Definitions:
         # A stop does not wait for the reading of many files.
-        return await trio.to_thread.run_sync(definitions, self.catalog, before, names, abandon_on_cancel=True)
+        return await trio.to_thread.run_sync(definitions, self.catalog, names, abandon_on_cancel=True)
 
-    def _stamp(self) -> object:
-        """Return a value that differs after a definition was created, deleted or written. Blocks."""
-        found: set[tuple[str, int, int]] = set()
-        with suppress(OSError), os.scandir(self.catalog.root / WORKFLOWS) as entries:
-            found |= {(one.name, one.stat().st_mtime_ns, one.stat().st_size) for one in entries}
-        return self.catalog.stamp(), found
+    def _workflows(self) -> tuple[str, ...]:
+        return (WORKFLOWS, *self.catalog.kept_project().workflows.values())
 
     def _folders(self) -> Iterator[Path]:
         root = self.catalog.root

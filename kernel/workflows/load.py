@@ -349,10 +349,10 @@ class Definitions(msgspec.Struct, frozen=True):
     """Errors in the project file; if that is valid, in agent files and workflows."""
 
 
-def definitions(catalog: Catalog, before: AgentScan | None = None, names: Collection[str] | None = None) -> Definitions:
+def definitions(catalog: Catalog, names: Collection[str] | None = None) -> Definitions:
     """Return all current definitions. Blocks, because every file is read, or those of ``names`` (see ``survey``)."""
     try:
-        scan = catalog.survey(before=before, names=names)
+        scan = catalog.survey(names=names)
     except BadDefinition as error:
         return Definitions(None, error.errors)
     return Definitions(scan, (*scan.errors, *broken_workflows(catalog)))
