@@ -9,7 +9,7 @@ run time (``awk agent create --ephemeral``, POST /agents) is checked by the rule
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any, Final
@@ -34,6 +34,8 @@ from protocol.project import ProjectDefinition
 
 AGENTS: Final = ".agents"
 SUFFIX: Final = ".yaml"
+MOST_TOUCHED: Final = 100
+"""Changed files from which on reading all of them is faster than finding their agents."""
 
 
 class LoadedAgent(msgspec.Struct, frozen=True):
@@ -247,10 +249,10 @@ class Catalog:
             return tuple(fault for fault in error.errors if fault.where not in KEYS)
         return ()
 
-    def survey(self, seconds: float | None = None) -> AgentScan:
+    def survey(self, seconds: float | None = None, *, names: Collection[str] | None = None) -> AgentScan:
         """Read every agent file, or as many as possible in ``seconds``. Raises BadDefinition only for the project file.
 
-        An unchanged file costs one stat.
+        An unchanged file costs one stat; none if only the files of ``names`` have changed since the last survey.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         project = self.project()
@@ -264,7 +266,9 @@ class Catalog:
                 break
             try:
                 check_name(stem)
-                one = self.agent(stem, project)
+                kept = None if names is None or stem in names else self._agents.get(stem)
+                same = kept is not None and kept.project is project and stem not in project.agents
+                one = kept.loaded if kept is not None and same else self.agent(stem, project)
                 own = context_dir(one.definition)
                 other = contexts.setdefault(own, one.definition.name)
                 if other != one.definition.name:
@@ -303,6 +307,26 @@ class Catalog:
             with suppress(OSError):
                 files.append((path, os.stat(self.place(path))))
         return frozenset((name, found.st_mtime_ns, found.st_size) for name, found in files)
+
+    def touched(self, paths: Collection[str], others: Collection[str]) -> frozenset[str] | None:
+        """Return the agents that the files at ``paths`` define; None if all files have to be read.
+
+        ``others`` are files and folders of the project that define more than an agent.
+        """
+        project, cached = self.kept_project(), tuple(self._agents.items())
+        own = (f"{self._root}/{AGENTS}", f"{self._home}/{AGENTS}")
+        uses = [(name, kept.loaded.definition.prompt.system_file) for name, kept in cached]
+        uses += [(name, path) for name, path in project.agents.items() if isinstance(path, str)]
+        uses += [("", path) for path in (*PROJECT_FILES, *others)]
+        files = [(name, os.path.normpath(self.place(path))) for name, path in uses if path is not None]
+        found: set[str] = set()
+        for path in paths if len(paths) <= MOST_TOUCHED else ("",):
+            folder, file = os.path.split(path)
+            if not path or path in own:
+                return None
+            found |= {name for name, used in files if f"{path}/".startswith(f"{used}/") or used.startswith(f"{path}/")}
+            found |= {file.removesuffix(SUFFIX)} if folder in own and file.endswith(SUFFIX) else set()
+        return None if "" in found else frozenset(found)
 
     def prompt_files(self) -> frozenset[str]:
         """Return the ``system_file`` paths of all agents that have been read."""

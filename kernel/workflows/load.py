@@ -8,7 +8,7 @@ valid version of an invalid file stays in effect.
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -349,10 +349,10 @@ class Definitions(msgspec.Struct, frozen=True):
     """Errors in the project file; if that is valid, in agent files and workflows."""
 
 
-def definitions(catalog: Catalog) -> Definitions:
-    """Return all current definitions. Blocks, because every file is read."""
+def definitions(catalog: Catalog, names: Collection[str] | None = None) -> Definitions:
+    """Return all current definitions. Blocks, because every file is read, or those of ``names`` (see ``survey``)."""
     try:
-        scan = catalog.survey()
+        scan = catalog.survey(names=names)
     except BadDefinition as error:
         return Definitions(None, error.errors)
     return Definitions(scan, (*scan.errors, *broken_workflows(catalog)))
