@@ -40,7 +40,7 @@ class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     Without an answer within 20 seconds, the item is stored as the agent requested."""
     llm_recall: bool = False
     """The model chooses the items for a prompt among the at most 25 that a search finds in the agent's memory. Without
-    an answer within 20 seconds, the prompt has all of them in the order of the search."""
+    an answer within 20 seconds, the prompt has all found items, in the order of the search."""
     budget: AgentBudget | None = None
     """Spending limits of the guard of a workspace, separate from the budget of the run."""
     mock: tuple[Rule, ...] = ()
