@@ -239,10 +239,7 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
     async def relevant(
         self, leased: Leased, stopped: trio.CancelScope, work: str, found: Sequence[StoredEntry]
     ) -> Sequence[StoredEntry]:
-        """Return the entries of ``found`` that the guard's model chooses for ``work`` of an attempt until ``stopped``.
-
-        Without a model, a choice or a valid answer, ``found`` is unchanged.
-        """
+        """Return the entries of ``found`` that the guard's model chooses for ``work``; all without a valid answer."""
         entries = [one.entry for one in found]
         with stopped, suppress(Refused):
             settings = self.settings(leased.space)

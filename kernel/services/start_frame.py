@@ -203,10 +203,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
     call_command: CallCommand | None = None
 
     async def build(self, leased: Leased, token: str, stopped: trio.CancelScope | None = None) -> StartFrame:
-        """Build the frame of one attempt; files of the agent are read in a thread. Raises CannotStart.
-
-        ``stopped`` ends a wait for the guard's model.
-        """
+        """Build the frame of an attempt; ``stopped`` ends a wait for the guard. Reads files in a thread. Raises CannotStart."""
         try:
             definition = definition_for(leased.agent, leased.space, self.files.catalog, self.reader)
             project = self.files.catalog.kept_project()
