@@ -20,9 +20,9 @@ class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     of its own soul and a guard's change of low risk take effect immediately and can be rolled back. ``disabled``:
     changes cannot be suggested."""
     model: str | None = None
-    """Model of the guard, preferably a cheap one. Unset: no model is used, and ``auto_store``, ``observe`` and
-    ``llm_curation`` have no effect. The model also summarizes the results of ``memory_ask``. Invalid or missing
-    answers of the model change nothing."""
+    """Model of the guard, preferably a cheap one. Unset: no model is used, and ``auto_store``, ``observe``,
+    ``llm_curation`` and ``llm_recall`` have no effect. The model also summarizes the results of ``memory_ask``.
+    Invalid or missing answers of the model change nothing."""
     provider: str | None = None
     """Name of the endpoint and key, if the model's prefix does not determine them."""
     auto_store: bool = False
@@ -38,6 +38,9 @@ class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     llm_curation: bool = False
     """The model checks what agents write into their memory: whether the item is worth storing, and in which tier.
     Without an answer within 20 seconds, the item is stored as the agent requested."""
+    llm_recall: bool = False
+    """The model chooses the items for a prompt among the at most 25 that a search finds in the agent's memory. Without
+    an answer within 20 seconds, the prompt has all found items, in the order of the search."""
     budget: AgentBudget | None = None
     """Spending limits of the guard of a workspace, separate from the budget of the run."""
     mock: tuple[Rule, ...] = ()

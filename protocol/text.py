@@ -38,6 +38,11 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def quoted(text: str) -> str:
+    """Prefix each line of ``text`` with ``>``, using all line breaks that a reader may recognize."""
+    return "> " + "\n> ".join(text.splitlines())
+
+
 def text_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the variables of ``environ`` that are text, and the displayed names of the other variables.
 
@@ -60,7 +65,7 @@ def decoded(data: bytes | str | msgspec.Raw, kind: type[T]) -> T | None:
     """Return ``data`` decoded as ``kind``, or None if it is invalid."""
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 
 

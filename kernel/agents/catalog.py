@@ -29,7 +29,7 @@ from protocol.agent_layout import HOME, default_dir
 from protocol.api.agents import AgentRequest
 from protocol.api.document import FileError
 from protocol.errors import Refused
-from protocol.names import NameRejected, check_name
+from protocol.names import NameRejected, check_name, is_name
 from protocol.project import ProjectDefinition
 
 AGENTS: Final = ".agents"
@@ -98,13 +98,13 @@ class Catalog:
     def names(self) -> tuple[str, ...]:
         """Return the sorted names of all agents, valid or not."""
         declared = {*self.kept_project().agents, *self._project[1].broken}
-        return tuple(sorted(name for name in {*self._stems(), *declared} if _is_name(name)))
+        return tuple(sorted(name for name in {*self._stems(), *declared} if is_name(name)))
 
     def defines(self, name: str) -> bool:
         """Return whether an agent ``name`` is defined, valid or not, without reading other agents."""
         project = self.kept_project()
         declared = name in project.agents or name in self._project[1].broken
-        return _is_name(name) and (declared or os.path.lexists(self.place(self._path(name, project))))
+        return is_name(name) and (declared or os.path.lexists(self.place(self._path(name, project))))
 
     def place(self, path: str) -> str:
         """Return the absolute path of a file displayed as ``path``; links are not followed."""
@@ -129,7 +129,7 @@ class Catalog:
 
         Raises Refused(unknown_agent) if there is no file, BadDefinition if it is invalid.
         """
-        if not _is_name(name):
+        if not is_name(name):
             raise self._unknown(name)
         project = project or self.project()
         if name in self._project[1].broken:
@@ -361,7 +361,7 @@ class Catalog:
 
     def _unknown(self, name: str) -> Refused:
         hint = f"{suggest(name, self.names(), what='available agents')} (defined in {AGENTS}/<name>{SUFFIX})"
-        if _is_name(name) and (self.root / AGENTS / f"{name}.yml").exists():
+        if is_name(name) and (self.root / AGENTS / f"{name}.yml").exists():
             hint = f"rename {AGENTS}/{name}.yml to {name}{SUFFIX}"
         return Refused("unknown_agent", f"agent {name[:60]!r} not found", hint)
 
@@ -374,14 +374,6 @@ def _stems_in(folder: Path) -> Iterator[str]:
 def context_dir(definition: AgentDefinition) -> str:
     """Return the normalized folder of the agent's own context, relative to the root."""
     return os.path.normpath(definition.context.dir or default_dir(definition.name))
-
-
-def _is_name(text: str) -> bool:
-    try:
-        check_name(text)
-    except NameRejected:
-        return False
-    return True
 
 
 _SHOWN: Final = "request"

@@ -11,13 +11,13 @@ call it in a thread.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from heapq import nlargest
 from itertools import islice
 from typing import Final, NamedTuple
 
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
-from kernel.agents.prompt import FOLDED_CHARACTERS, AssembledPart, quoted
+from kernel.agents.prompt import FOLDED_CHARACTERS, AssembledPart
 from kernel.policy.budget import JOIN, tokens
 from kernel.policy.recall import Corpus, Remembered, asked_words, rank, within_budget, words
 from kernel.store.agents import AgentRecord
@@ -26,6 +26,7 @@ from protocol.agent import AgentDefinition, Memory
 from protocol.agent_memory import CUT, Item, Note, SourceClass, least
 from protocol.memory_files import StoredEntry
 from protocol.names import NAME
+from protocol.text import quoted
 
 TRIED: Final = 1000
 """Maximum number of inspected items of a section (of memory, the newest); the others are counted as left out."""
@@ -53,6 +54,8 @@ class Known(NamedTuple):
 
 
 NOTHING_KNOWN: Final = Known()
+Choose = Callable[[str, Sequence[StoredEntry]], Awaitable[Sequence[StoredEntry]]]
+"""Chooses from the search results for a text."""
 
 
 class _Piece(NamedTuple):

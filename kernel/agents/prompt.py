@@ -28,7 +28,7 @@ from protocol.api.instructions import Kept, PromptPart, PromptTrust
 from protocol.ipc import Entry, ToolCall, Turn
 from protocol.message import SYSTEM, USER, Message
 from protocol.names import is_personal, message_id
-from protocol.text import encode_json
+from protocol.text import encode_json, quoted
 
 Role = Literal["user", "assistant"]
 
@@ -327,11 +327,6 @@ def _fitting(text: str, limit_bytes: int) -> str:
     while (size := len(encode_json(quoted(text[:kept])))) > limit_bytes:
         kept = kept * limit_bytes // size
     return _shortened(text, kept)
-
-
-def quoted(text: str) -> str:
-    """Prefix every line with '>', using all line breaks that a reader may recognize."""
-    return "> " + "\n> ".join(text.splitlines())
 
 
 CHARACTERS: Final = 200

@@ -29,7 +29,7 @@ from kernel.source.files import Signature, signature
 from kernel.store import agents, instructions, messages, workflows
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.database import Reader
-from kernel.store.idempotency import RequestKey
+from kernel.store.idempotency import RequestKey, find_response
 from kernel.store.instruction_views import all_missing_credentials
 from kernel.store.transitions.append import Appended, append_all
 from kernel.store.transitions.runs import open_for_person
@@ -53,6 +53,7 @@ from protocol.target import Target, TargetRejected, parse_target
 from protocol.text import encode_json
 from protocol.trust import TrustUnit
 
+GLOBAL_SPACE: Final = workflow_space(GLOBAL)
 _definition: Final = msgspec.json.Decoder(AgentDefinition)
 
 
@@ -164,16 +165,20 @@ async def _send_all(
     drafts: list[tuple[Draft, RequestKey | None]] = []
     for place, message in enumerate(asked):
         await trio.lowlevel.checkpoint()  # Each message may read the files of its agent.
-        try:
-            draft = recipients.draft(message)
-        except Refused as refused:
-            outcomes.append(refused)
-            continue
         key = message.key
         if key is None and actor.request_key is not None:
             key = f"{actor.request_key.key}\n{place}"  # No header field contains a line break.
         what = hashlib.sha256(b"message\0" + encode_json([message.to, message.text])).digest()
-        drafts.append((draft, None if key is None else RequestKey(actor.access.name, key, what)))
+        request = None if key is None else RequestKey(actor.access.name, key, what)
+        try:
+            target, draft = recipients.draft(message)
+            closed = target.space == GLOBAL_SPACE and store.reader.now(workflows.running_at, GLOBAL_SPACE) is None
+            if closed and (request is None or store.reader.now(find_response, request, store.now_ms()) is None):
+                draft = await _in_global(store, files, target, draft) or draft
+        except Refused as refused:
+            outcomes.append(refused)
+            continue
+        drafts.append((draft, request))
         outcomes.append(None)
     if drafts:
         appended = iter(await store.writer.commit(append_all, drafts, tuple(recipients.fresh.values())))
@@ -204,12 +209,12 @@ class _Recipients:
         self.fresh: dict[str, AgentSpec] = {}
         """Agents whose files are newer than the kernel's last scan."""
 
-    def draft(self, message: BatchMessage) -> Draft:
+    def draft(self, message: BatchMessage) -> tuple[Target, Draft]:
         target = _target(message.to, message.text)
         grant = () if target.workflow is not None else self._grant(target.agent or "")
         if isinstance(grant, Refused):
             raise grant
-        return draft_to(self._store.reader, target, message.text, grant)
+        return target, draft_to(self._store.reader, target, message.text, grant)
 
     def _grant(self, name: str) -> tuple[str, ...] | Refused:
         if name not in self._grants:
@@ -267,20 +272,24 @@ async def deliver(
     try:
         return await store.append(draft, key)
     except Refused as refused:
-        names = workflow_names(files.catalog, files.catalog.kept_project())
-        opens = target.space == workflow_space(GLOBAL) and GLOBAL not in names
-        if refused.code == "workflow_not_running" and opens:
-            with suppress(Refused):  # Another message has opened it.
-                await store.writer.commit(open_for_person, GLOBAL)
-            draft = msgspec.structs.replace(draft, space=draft_to(store.reader, target, said.text, grant).space)
-            return await store.append(draft, key)
         if refused.code == "workflow_not_running":
-            raise not_running(store, files, target.space) from None
+            if (opened := await _in_global(store, files, target, draft)) is None:
+                raise not_running(store, files, target.space) from None
+            return await store.append(opened, key)
         if refused.code != "unknown_agent" or target.agent is None:
             raise
         # The agent's file may be newer than the kernel's last scan. Raises Refused (unknown_agent), BadDefinition.
         await store.writer.commit(put_agents, [file_spec(files.catalog.agent(target.agent))])
     return await store.append(draft, key)
+
+
+async def _in_global(store: StoreAccess, files: ProjectFiles, target: Target, draft: Draft) -> Draft | None:
+    """Open ``@global`` for ``draft``, and return it there; None if its ``target`` is another space, or a workflow."""
+    if target.space != GLOBAL_SPACE or GLOBAL in workflow_names(files.catalog, files.catalog.kept_project()):
+        return None
+    with suppress(Refused):  # Another message has opened it.
+        await store.writer.commit(open_for_person, GLOBAL)
+    return msgspec.structs.replace(draft, space=store.reader.now(workflows.space_at, GLOBAL_SPACE) or draft.space)
 
 
 def draft_to(reader: Reader, target: Target, text: str, grant: tuple[str, ...]) -> Draft:

@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
-from protocol.errors import Refused, bad_request
+from protocol.errors import Refused, accepted, bad_request
 from protocol.message import USER
-from protocol.names import AgentKey, NameRejected, check_name
+from protocol.names import AgentKey, check_name
 from protocol.text import encode_json
 from protocol.voting import (
     DESCRIPTION_LIMIT,
@@ -362,10 +362,7 @@ def check_binding(asked: ProposalTerms, verdict: str | None, assignable: frozens
 def check_terms(opened: ProposalOpened, electors: int) -> None:
     """Raise Refused (bad_request) if the proposal is not valid for ``electors`` voters."""
     terms = opened.terms
-    try:
-        check_name(opened.name)
-    except NameRejected as rejected:
-        raise bad_request(f"{rejected}", "omit the id to get a generated one") from None
+    accepted(check_name, opened.name, "omit the id to get a generated one")
     if not terms.title.strip():
         raise bad_request("title is empty", "summarize the question in the title")
     if len(terms.title) > TITLE_LIMIT or len(terms.description) > DESCRIPTION_LIMIT:

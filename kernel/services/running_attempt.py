@@ -86,6 +86,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
     _ends: bool = False
     _probing: tuple[str, ...] = ()
     _grace_seconds: float = 0.0
+    _asking: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
     _spawning: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
     _nursery: trio.Nursery | None = None
     _stderr: WorkerStderr = msgspec.field(default_factory=WorkerStderr)
@@ -129,6 +130,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
         if self.stop_reason is None:
             self.stop_reason = reason
             self._grace_seconds = grace_seconds
+            self._asking.cancel()
             self._spawning.cancel()
             self.pause.release()
             if self._nursery is not None and self._talk is not None:
@@ -276,7 +278,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
             await self.place.free()
             await self.at.preparation.follow(leased)
         with services.in_flight(leased.instruction):
-            frame = self._frame = await services.start_frames.build(leased, self.token)
+            frame = self._frame = await services.start_frames.build(leased, self.token, self._asking)
             admitted = await services.admission.admit(leased, frame)
         if isinstance(admitted, Requeue):
             self._ends = True

@@ -23,7 +23,7 @@ from kernel.agents.backends import command_of
 from kernel.agents.cli_extras import Extras, extras_of
 from kernel.agents.environment import worker_environment
 from kernel.agents.mcp_servers import filled
-from kernel.agents.memory_prompt import NOTHING_KNOWN, Known, Memories
+from kernel.agents.memory_prompt import NOTHING_KNOWN, Choose, Known, Memories
 from kernel.agents.prompt import AssembledPrompt, prior_work
 from kernel.agents.providers import MOCK, CauseError, ModelRejected, Resolved, resolve, sdks_for
 from kernel.agents.resources import NOTHING, AgentResources, has_resources, resources_of
@@ -195,6 +195,8 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
     paths: AttemptPaths
     memories: Memories | None = None
     """None: agents have no memory."""
+    relevant: Callable[[Leased, trio.CancelScope], Choose] | None = None
+    """Returns the guard's choice of search results for a new prompt; None: all are relevant."""
     working_directory: Callable[[Leased], WorkingDirectory] | None = None
     """None: the project directory."""
     confine: Callable[[AgentDefinition, WorkingDirectory, Start], Sandbox | None] = (
@@ -203,8 +205,8 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
     """Returns the sandbox of the agent's programs, or None. May raise CauseError."""
     call_command: CallCommand | None = None
 
-    async def build(self, leased: Leased, token: str) -> StartFrame:
-        """Build the frame of one attempt; files of the agent are read in a thread. Raises CannotStart."""
+    async def build(self, leased: Leased, token: str, stopped: trio.CancelScope | None = None) -> StartFrame:
+        """Build the frame of an attempt; ``stopped`` ends a wait for the guard. Reads files in a thread. Raises CannotStart."""
         try:
             definition = definition_for(leased.agent, leased.space, self.files.catalog, self.reader)
             project = self.files.catalog.kept_project()
@@ -214,7 +216,10 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
             self._check_trust(leased, definition, project, own)
             known = NOTHING_KNOWN
             if self.memories is not None:
-                known = await known_for(leased, definition, self.memories, self.reader)
+                choose = None
+                if self.relevant is not None and not leased.entries:  # otherwise the prompt is saved
+                    choose = self.relevant(leased, stopped or trio.CancelScope())
+                known = await known_for(leased, definition, self.memories, self.reader, choose)
             extras = Extras({})
             if BACKENDS[definition.backend].own is not None:
                 home = self.paths.session(leased, definition)

@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.memory_prompt import NOTHING_KNOWN, Known, Memories, memory_parts
+from kernel.agents.memory_prompt import NOTHING_KNOWN, Choose, Known, Memories, memory_parts
 from kernel.agents.prompt import WAITING, AssembledPrompt, assemble
 from kernel.agents.skills import RulesFile
 from kernel.agents.soul import read_soul, soul_path, traits_of
@@ -74,7 +74,9 @@ class PromptSource(AnyWork, Protocol):
         ...
 
 
-async def known_for(source: PromptSource, definition: AgentDefinition, memories: Memories, reader: Reader) -> Known:
+async def known_for(
+    source: PromptSource, definition: AgentDefinition, memories: Memories, reader: Reader, choose: Choose | None = None
+) -> Known:
     """Return the agent's memories for ``source``; unreadable parts are skipped and listed."""
     if not definition.memory.budget:
         return Known()
@@ -85,7 +87,8 @@ async def known_for(source: PromptSource, definition: AgentDefinition, memories:
         asked = reader.now(messages.these, (source.message_seq, *source.joined))
         text = "\n".join(message.text for message in asked)
         here = place_of(source.space)
-        return await trio.to_thread.run_sync(memories.known, place, definition.memory, here, text)
+        known = await trio.to_thread.run_sync(memories.known, place, definition.memory, here, text)
+        return known if choose is None else known._replace(found=await choose(text, known.found))
     except Refused as refused:
         return Known(skipped=(refused.text,))
 

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -349,4 +350,15 @@ def rules_of(file: str) -> list[dict[str, Any]]:
         return [msgspec.to_builtins(msgspec.convert(one, RuleSpec, strict=False)) for one in listed]
     except msgspec.ValidationError as error:
         hint = "a rule requires name:, when: and then:; see docs/how-to/work-together/define-rules.md"
-        raise Failure("usage", f"{file}: {error}", hint) from error
+        raise Failure("usage", f"{file}: {_in_words(str(error))}", hint) from error
+
+
+_KINDS: Final = {"object": "keys", "array": "a list", "str": "a text", "int": "a whole number", "bool": "true or false"}
+
+
+def _in_words(fault: str) -> str:
+    """Return a fault that msgspec found in a rule, in the words of its file, after the key."""
+    told, _, place = fault.partition(" - at `$.")
+    told = told.replace("Object contains unknown field", "unknown key").replace("Object missing required", "missing")
+    told = re.sub(r"`(\w+)( \| null)?`", lambda kind: _KINDS.get(kind[1], f"{kind[1]}:"), told).replace("field", "key")
+    return f"{place[:-1]}: {told.replace('Expected', 'expected')}" if place else told
