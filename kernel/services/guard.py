@@ -237,12 +237,7 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
         return job
 
     async def relevant(
-        self,
-        leased: Leased,
-        stopped: trio.CancelScope,
-        settings: GuardSettings,
-        work: str,
-        found: Sequence[StoredEntry],
+        self, leased: Leased, stopped: trio.CancelScope, guard: GuardSettings, work: str, found: Sequence[StoredEntry]
     ) -> Sequence[StoredEntry]:
         """Return the entries of ``found`` that the guard's model chooses for ``work``; all without a valid answer."""
         if not guard.llm_recall or not found[1:]:
