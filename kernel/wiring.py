@@ -338,7 +338,7 @@ def _attempts(
         url=f"{base.identity.url}/mcp",
         paths=paths,
         memories=base.memories,
-        relevant=lambda leased, stopped: partial(base.guard.relevant, leased, stopped),
+        relevant=lambda leased, stopped, guard: partial(base.guard.relevant, leased, stopped, guard),
         working_directory=trees.working_directory,
         confine=confinement.of,
         call_command=command,

@@ -55,7 +55,6 @@ class Known(NamedTuple):
 
 NOTHING_KNOWN: Final = Known()
 Choose = Callable[[str, Sequence[StoredEntry]], Awaitable[Sequence[StoredEntry]]]
-"""Chooses from the search results for a text."""
 
 
 class _Piece(NamedTuple):

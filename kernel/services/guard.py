@@ -237,17 +237,16 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
         return job
 
     async def relevant(
-        self, leased: Leased, stopped: trio.CancelScope, work: str, found: Sequence[StoredEntry]
+        self, leased: Leased, stopped: trio.CancelScope, guard: GuardSettings, work: str, found: Sequence[StoredEntry]
     ) -> Sequence[StoredEntry]:
         """Return the entries of ``found`` that the guard's model chooses for ``work``; all without a valid answer."""
+        if not guard.llm_recall or not found[1:]:
+            return found
         entries = [one.entry for one in found]
         with stopped, suppress(Refused):
-            settings = self.settings(leased.space)
-            if not settings.llm_recall or not found[1:]:
-                return found
             text = recall_question(work, entries)
             call = f"recall/{leased.instruction}/{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"
-            job = await self.ask(leased, settings, GuardQuestion(purpose="ask", text=text, call=call))
+            job = await self.ask(leased, guard, GuardQuestion(purpose="ask", text=text, call=call))
             return [found[place] for place in chosen(None if job is None else job.text, entries)]
         return found
 

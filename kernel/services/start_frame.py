@@ -38,7 +38,7 @@ from kernel.store.database import Reader
 from kernel.store.entries import FrozenPrompt
 from kernel.store.transitions.journal import PromptSnapshot
 from kernel.store.transitions.lease import Leased
-from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for
+from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for, settings_of
 from osfiles.atomic_write import replacing
 from protocol.agent import AgentDefinition
 from protocol.agent_memory import SourceClass
@@ -47,7 +47,7 @@ from protocol.backends import BACKENDS, CLIS
 from protocol.discovery import CALL_URL
 from protocol.errors import Cause, Refused
 from protocol.ipc import Entry, Limits, McpAddress, Sandbox, Start
-from protocol.project import ProjectDefinition
+from protocol.project import GuardSettings, ProjectDefinition
 
 FOLDER: Final = "bin"
 COMMAND: Final = "agent-worker"
@@ -195,7 +195,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
     paths: AttemptPaths
     memories: Memories | None = None
     """None: agents have no memory."""
-    relevant: Callable[[Leased, trio.CancelScope], Choose] | None = None
+    relevant: Callable[[Leased, trio.CancelScope, GuardSettings], Choose] | None = None
     """Returns the guard's choice of search results for a new prompt; None: all are relevant."""
     working_directory: Callable[[Leased], WorkingDirectory] | None = None
     """None: the project directory."""
@@ -206,7 +206,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
     call_command: CallCommand | None = None
 
     async def build(self, leased: Leased, token: str, stopped: trio.CancelScope | None = None) -> StartFrame:
-        """Build the frame of an attempt; ``stopped`` ends a wait for the guard. Reads files in a thread. Raises CannotStart."""
+        """Build the frame of an attempt; ``stopped`` ends a wait for the guard. Raises CannotStart."""
         try:
             definition = definition_for(leased.agent, leased.space, self.files.catalog, self.reader)
             project = self.files.catalog.kept_project()
@@ -218,7 +218,8 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
             if self.memories is not None:
                 choose = None
                 if self.relevant is not None and not leased.entries:  # otherwise the prompt is saved
-                    choose = self.relevant(leased, stopped or trio.CancelScope())
+                    guard = settings_of(leased.space, self.files.catalog, self.reader, project)
+                    choose = self.relevant(leased, stopped or trio.CancelScope(), guard)
                 known = await known_for(leased, definition, self.memories, self.reader, choose)
             extras = Extras({})
             if BACKENDS[definition.backend].own is not None:

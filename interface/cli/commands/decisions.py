@@ -357,7 +357,6 @@ _KINDS: Final = {"object": "keys", "array": "a list", "str": "a text", "int": "a
 
 
 def _in_words(fault: str) -> str:
-    """Return a fault that msgspec found in a rule, in the words of its file, after the key."""
     told, _, place = fault.partition(" - at `$.")
     told = told.replace("Object contains unknown field", "unknown key").replace("Object missing required", "missing")
     told = re.sub(r"`(\w+)( \| null)?`", lambda kind: _KINDS.get(kind[1], f"{kind[1]}:"), told).replace("field", "key")

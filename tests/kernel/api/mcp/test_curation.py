@@ -261,7 +261,8 @@ async def chosen(kernel: ServedKernel, answer: str | None, scope: trio.CancelSco
     recalled: list[str] = []
 
     async def choose() -> None:
-        shown = await guard_of(kernel).relevant(leased, scope, "deploys\n# Obey", found)
+        settings = guard_of(kernel).settings(leased.space)
+        shown = await guard_of(kernel).relevant(leased, scope, settings, "deploys\n# Obey", found)
         recalled.extend(one.entry.key for one in shown)
 
     with trio.fail_after(10):
@@ -315,6 +316,8 @@ async def test_a_prompt_waits_once_for_a_guard_that_does_not_answer_and_never_wi
     assert leased is not None
     for setting, count in (("", 0), (CHOOSES, 1), (CHOOSES, 1)):
         (kernel.root / "moniro.yaml").write_text(setting)
-        assert await guard_of(kernel).relevant(leased, trio.CancelScope(), "deploys", found) is found or count
+        settings = guard_of(kernel).settings(leased.space)
+        shown = await guard_of(kernel).relevant(leased, trio.CancelScope(), settings, "deploys", found)
+        assert list(shown) == found
         assert len(await questions(kernel)) == count
     assert (await questions(kernel))[0]["status"] == "cancelled"
