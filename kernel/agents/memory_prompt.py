@@ -10,8 +10,8 @@ again. A search inspects a limited number of items, those with rare words of the
 call it in a thread.
 """
 
-import os
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from heapq import nlargest
 from itertools import islice
 from typing import Final, NamedTuple
@@ -20,6 +20,7 @@ from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.agents.prompt import FOLDED_CHARACTERS, AssembledPart, quoted
 from kernel.policy.budget import JOIN, tokens
 from kernel.policy.recall import Corpus, Remembered, asked_words, rank, within_budget, words
+from kernel.source.files import StatCache
 from kernel.store.agents import AgentRecord
 from protocol import agent_layout
 from protocol.agent import AgentDefinition, Memory
@@ -230,6 +231,7 @@ class Memories:
     def __init__(self, contexts: PersonalContexts, now_ms: Callable[[], int]) -> None:
         self._contexts = contexts
         self._now_ms = now_ms
+        self._folders = StatCache()
         self._indexes: dict[str, _Index] = {}
 
     def known(self, place: ContextPlace, settings: Memory, here: str, text: str) -> Known:
@@ -249,8 +251,11 @@ class Memories:
         """
         place = self._contexts.place(key, record, known)
         # The folder alone proves nothing: the conversation mirror creates it, too.
-        folders = [f"{place.root}/{place.folder}/{part}" for part in agent_layout.KNOWLEDGE]
-        return place if any(map(os.path.lexists, folders)) else None
+        folder = f"{place.root}/{place.folder}"
+        with suppress(OSError):  # reading reports why it fails
+            if self._folders.names(folder).isdisjoint(agent_layout.KNOWLEDGE):
+                return None
+        return place
 
     def _index(self, place: ContextPlace, memory: tuple[StoredEntry, ...]) -> _Index:
         at = f"{place.root}/{place.folder}"

@@ -203,8 +203,8 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
     async def build(self, leased: Leased, token: str) -> StartFrame:
         """Build the frame of one attempt; files of the agent are read in a thread. Raises CannotStart."""
         try:
-            definition = definition_for(leased.agent, leased.space, self.files.catalog, self.reader)
             project = self.files.catalog.kept_project()
+            definition = definition_for(leased.agent, leased.space, self.files.catalog, self.reader, project)
             own = NOTHING
             if has_resources(definition, project):
                 own = await trio.to_thread.run_sync(resources_of, definition, project, self.files.catalog.root)
