@@ -10,6 +10,7 @@ again. A search inspects a limited number of items, those with rare words of the
 call it in a thread.
 """
 
+import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from heapq import nlargest
@@ -20,10 +21,9 @@ from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.agents.prompt import FOLDED_CHARACTERS, AssembledPart, quoted
 from kernel.policy.budget import JOIN, tokens
 from kernel.policy.recall import Corpus, Remembered, asked_words, rank, within_budget, words
-from kernel.source.files import StatCache
 from kernel.store.agents import AgentRecord
-from protocol import agent_layout
 from protocol.agent import AgentDefinition, Memory
+from protocol.agent_layout import KNOWLEDGE
 from protocol.agent_memory import CUT, Item, Note, SourceClass, least
 from protocol.memory_files import StoredEntry
 from protocol.names import NAME
@@ -231,7 +231,6 @@ class Memories:
     def __init__(self, contexts: PersonalContexts, now_ms: Callable[[], int]) -> None:
         self._contexts = contexts
         self._now_ms = now_ms
-        self._folders = StatCache()
         self._indexes: dict[str, _Index] = {}
 
     def known(self, place: ContextPlace, settings: Memory, here: str, text: str) -> Known:
@@ -251,11 +250,9 @@ class Memories:
         """
         place = self._contexts.place(key, record, known)
         # The folder alone proves nothing: the conversation mirror creates it, too.
-        folder = f"{place.root}/{place.folder}"
-        with suppress(OSError):  # reading reports why it fails
-            if self._folders.names(folder).isdisjoint(agent_layout.KNOWLEDGE):
-                return None
-        return place
+        with suppress(OSError):
+            return place if {*KNOWLEDGE}.intersection(os.listdir(f"{place.root}/{place.folder}")) else None
+        return None
 
     def _index(self, place: ContextPlace, memory: tuple[StoredEntry, ...]) -> _Index:
         at = f"{place.root}/{place.folder}"

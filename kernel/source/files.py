@@ -248,7 +248,6 @@ class StatCache:
         """Use the monotonic clock ``now``, in seconds."""
         self._now = now
         self._since: dict[str, tuple[Signature, float]] = {}
-        self._names: dict[str, tuple[FileStat, frozenset[str]]] = {}
 
     def at(self, path: str) -> FileStat:
         """Return the state of the file at ``path``; a missing file counts as settled."""
@@ -260,13 +259,3 @@ class StatCache:
         if known is None or known[0] != seen:
             known = self._since[path] = seen, now
         return FileStat(seen, now - known[1] >= SETTLED_SECONDS)
-
-    def names(self, folder: str) -> frozenset[str]:
-        """Return the names in ``folder``, read again once it has changed; none if it is missing. Raises OSError."""
-        seen = self.at(folder)
-        if seen.signature is None:
-            return frozenset()
-        known = self._names.get(folder)
-        if known is None or not seen.settled or known[0] != seen:
-            known = self._names[folder] = seen, frozenset(os.listdir(folder))
-        return known[1]
