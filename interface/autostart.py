@@ -232,7 +232,7 @@ class Starter:
             with open(self._spawned.log, "rb") as log:
                 end = log.seek(0, os.SEEK_END)
                 # The kernel has rotated the log
-                start = (self._spawned.log_start if self._spawned.log_start <= end else 0)
+                start = self._spawned.log_start if self._spawned.log_start <= end else 0
                 log.seek(max(start, end - _TAIL_BYTES))
                 lines = log.read().decode("utf-8", "replace").strip().splitlines()
         tail = "".join(f"\n  | {line}" for line in lines[-_TAIL_LINES:])
