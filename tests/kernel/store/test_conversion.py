@@ -33,8 +33,7 @@ Rows = dict[str, list[dict[str, object]]]
 
 def old_database(path: Path, schema: int = 30) -> str:
     connection = apsw.Connection(str(path))
-    connection.execute("PRAGMA journal_mode = WAL").fetchall()
-    connection.execute(SCRIPTS[schema]).fetchall()
+    connection.execute(f"PRAGMA journal_mode = WAL; {SCRIPTS[schema]}").fetchall()
     connection.close()
     return str(path)
 
