@@ -12,6 +12,7 @@ call it in a thread.
 
 import os
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from heapq import nlargest
 from itertools import islice
 from typing import Final, NamedTuple
@@ -21,8 +22,8 @@ from kernel.agents.prompt import FOLDED_CHARACTERS, AssembledPart
 from kernel.policy.budget import JOIN, tokens
 from kernel.policy.recall import Corpus, Remembered, asked_words, rank, within_budget, words
 from kernel.store.agents import AgentRecord
-from protocol import agent_layout
 from protocol.agent import AgentDefinition, Memory
+from protocol.agent_layout import KNOWLEDGE
 from protocol.agent_memory import CUT, Item, Note, SourceClass, least
 from protocol.memory_files import StoredEntry
 from protocol.names import NAME
@@ -251,8 +252,9 @@ class Memories:
         """
         place = self._contexts.place(key, record, known)
         # The folder alone proves nothing: the conversation mirror creates it, too.
-        folders = [f"{place.root}/{place.folder}/{part}" for part in agent_layout.KNOWLEDGE]
-        return place if any(map(os.path.lexists, folders)) else None
+        with suppress(OSError):
+            return place if {*KNOWLEDGE}.intersection(os.listdir(f"{place.root}/{place.folder}")) else None
+        return None
 
     def _index(self, place: ContextPlace, memory: tuple[StoredEntry, ...]) -> _Index:
         at = f"{place.root}/{place.folder}"

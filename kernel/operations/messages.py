@@ -57,34 +57,35 @@ GLOBAL_SPACE: Final = workflow_space(GLOBAL)
 _definition: Final = msgspec.json.Decoder(AgentDefinition)
 
 
-def require_agent_trust(store: StoreAccess, files: ProjectFiles, name: str, say: TrustRequest) -> tuple[str, ...]:
+def require_agent_trust(
+    store: StoreAccess, files: ProjectFiles, name: str, say: TrustRequest
+) -> tuple[tuple[str, ...], BadDefinition | None]:
     """Return the trust demands of the agent ``name`` that this message may use; its work stores them.
 
     Demands of an agent created at run time are granted; an agent's file needs a grant, or consent in ``say``. For an
-    invalid file, the last valid definition counts. Raises Untrusted, BadDefinition.
+    invalid file, whose error is returned, the last valid definition counts. Raises Untrusted, BadDefinition.
     """
     catalog, root = files.catalog, files.catalog.root
     try:
         own = signature(f"{root}/{AGENTS}/{name}{SUFFIX}")
-        if own is None and catalog.defines(
-            name
-        ):  # Defined elsewhere: by the project file, or in the user's own folder.
-            return trust.require_trust(_units_of(catalog.agent(name).definition, catalog.project(), root), say)
+        # Defined elsewhere: by the project file, or in the user's own folder.
+        if own is None and catalog.defines(name):
+            return trust.require_trust(_units_of(catalog.agent(name).definition, catalog.project(), root), say), None
         if own is None:
             record = store.reader.now(agents.row, name)
             if record is not None and record.origin == "file":
                 catalog.agent(name)  # The file is gone: refuse and list the available names.
             if record is None or record.definition is None or record.origin != "ephemeral":
-                return ()
-            return demands(_definition.decode(record.definition), catalog.project())
+                return (), None
+            return demands(_definition.decode(record.definition), catalog.project()), None
         project = tuple(signature(f"{root}/{file}") for file in PROJECT_FILES)
-        return trust.require_trust(_units_of(*_defined_by(catalog, name, own, project), root), say)
-    except BadDefinition:
+        return trust.require_trust(_units_of(*_defined_by(catalog, name, own, project), root), say), None
+    except BadDefinition as error:
         record = store.reader.now(agents.row, name)
         if record is None or record.origin != "file" or record.definition is None:
             raise
         definition = _definition.decode(record.definition)
-        return trust.require_trust(_units_of(definition, catalog.kept_project(), root), say)
+        return trust.require_trust(_units_of(definition, catalog.kept_project(), root), say), error
 
 
 @lru_cache(maxsize=1024)
@@ -125,12 +126,10 @@ async def send(asked: SendRequest, actor: Actor, store: StoreAccess, files: Proj
     if to is None:
         raise Refused("bad_request", "message has no recipient", "name one, or set default_agent in the project file")
     said = OutsideMessage(to, asked.text)
-    receipt = receipt_of(store, await deliver(store, files, said, actor.request_key, say))
-    try:
-        if files.catalog.defines(said.to):
-            files.catalog.agent(said.to)
-    except BadDefinition as error:
-        first = error.errors[0]
+    appended, invalid = await deliver(store, files, said, actor.request_key, say)
+    receipt = receipt_of(store, appended)
+    if invalid is not None:
+        first = invalid.errors[0]
         receipt = msgspec.structs.replace(receipt, outdated=f"{first.path}:{first.line}:{first.column}")
     if store.reader.now(instructions.any_elsewhere, receipt.instruction_ids):
         left_behind = await uncommitted(files.worktrees.repository.git, files.catalog.root)
@@ -219,7 +218,7 @@ class _Recipients:
     def _grant(self, name: str) -> tuple[str, ...] | Refused:
         if name not in self._grants:
             try:
-                self._grants[name] = require_agent_trust(self._store, self._files, name, self._say)
+                self._grants[name], _invalid = require_agent_trust(self._store, self._files, name, self._say)
                 if self._store.reader.now(agents.row, name) is None:
                     self.fresh[name] = file_spec(self._files.catalog.agent(name))
             except Refused as refused:
@@ -258,29 +257,31 @@ class OutsideMessage(msgspec.Struct, frozen=True):
 
 async def deliver(
     store: StoreAccess, files: ProjectFiles, said: OutsideMessage, key: RequestKey | None, say: TrustRequest
-) -> Appended:
+) -> tuple[Appended, BadDefinition | None]:
     """Append an external message. The key and the answer are recorded in the same transaction.
 
-    Checks trust for programs in agents' files. Trust for a workflow was checked at its start.
+    Checks trust for programs in agents' files, and returns also the error of a file that is invalid. Trust for a
+    workflow was checked at its start.
     """
     target = _target(said.to, said.text)
     grant: tuple[str, ...] = ()
+    invalid: BadDefinition | None = None
     if target.workflow is None:
-        grant = require_agent_trust(store, files, target.agent or "", say)
+        grant, invalid = require_agent_trust(store, files, target.agent or "", say)
     draft = draft_to(store.reader, target, said.text, grant)
     draft = msgspec.structs.replace(draft, sender=said.sender, mentions=said.mentions)
     try:
-        return await store.append(draft, key)
+        return await store.append(draft, key), invalid
     except Refused as refused:
         if refused.code == "workflow_not_running":
             if (opened := await _in_global(store, files, target, draft)) is None:
                 raise not_running(store, files, target.space) from None
-            return await store.append(opened, key)
+            return await store.append(opened, key), invalid
         if refused.code != "unknown_agent" or target.agent is None:
             raise
         # The agent's file may be newer than the kernel's last scan. Raises Refused (unknown_agent), BadDefinition.
         await store.writer.commit(put_agents, [file_spec(files.catalog.agent(target.agent))])
-    return await store.append(draft, key)
+    return await store.append(draft, key), invalid
 
 
 async def _in_global(store: StoreAccess, files: ProjectFiles, target: Target, draft: Draft) -> Draft | None:

@@ -113,7 +113,7 @@ async def receive_hook(asked: HookRequest, actor: Actor, store: StoreAccess, fil
     text, mentions = said_by(signed.body)
     said = OutsideMessage(hook.to, text, sender=f"{HOOK}{name}", mentions=mentions)
     once = RequestKey(said.sender, signed.id, hashlib.sha256(signed.body).digest())
-    return receipt_of(store, await deliver(store, files, said, once, files.trust.request(False, ())))
+    return receipt_of(store, (await deliver(store, files, said, once, files.trust.request(False, ())))[0])
 
 
 @cache

@@ -208,8 +208,8 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
     async def build(self, leased: Leased, token: str, stopped: trio.CancelScope | None = None) -> StartFrame:
         """Build the frame of an attempt; ``stopped`` ends a wait for the guard. Raises CannotStart."""
         try:
-            definition = definition_for(leased.agent, leased.space, self.files.catalog, self.reader)
             project = self.files.catalog.kept_project()
+            definition = definition_for(leased.agent, leased.space, self.files.catalog, self.reader, project)
             own = NOTHING
             if has_resources(definition, project):
                 own = await trio.to_thread.run_sync(resources_of, definition, project, self.files.catalog.root)

@@ -190,7 +190,9 @@ _agent: Final = msgspec.json.Decoder(AgentDefinition)
 _workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
 
 
-def definition_for(key: str, space: str, catalog: Catalog, reader: Reader) -> AgentDefinition:
+def definition_for(
+    key: str, space: str, catalog: Catalog, reader: Reader, project: ProjectDefinition | None = None
+) -> AgentDefinition:
     """Return the definition for the next attempt of agent ``key`` in ``space``.
 
     An agent's file is read again; if it has become invalid, its last valid version applies. An inline or ephemeral
@@ -198,7 +200,7 @@ def definition_for(key: str, space: str, catalog: Catalog, reader: Reader) -> Ag
     Refused(unknown_agent) if the file was deleted, BadDefinition if it was never valid.
     """
     record = reader.now(agents.row, key)
-    definition = definition_of(key, record, catalog)
+    definition = definition_of(key, record, catalog, project)
     if record is not None and record.origin == "inline":
         return definition
     definition = _with_managed_soul(key, record, definition, catalog, reader)
@@ -211,12 +213,14 @@ def definition_for(key: str, space: str, catalog: Catalog, reader: Reader) -> Ag
     return definition if ref is None else effective(definition, ref)
 
 
-def definition_of(key: str, record: AgentRecord | None, catalog: Catalog) -> AgentDefinition:
+def definition_of(
+    key: str, record: AgentRecord | None, catalog: Catalog, project: ProjectDefinition | None = None
+) -> AgentDefinition:
     """Return the agent ``key`` as defined in its own file. Raises Refused, BadDefinition as ``definition_for`` does."""
     if record is not None and record.origin != "file" and record.definition is not None:
         return _agent.decode(record.definition)
     try:
-        return catalog.agent(key).definition
+        return catalog.agent(key, project).definition
     except BadDefinition:
         if record is None or record.definition is None:
             raise

@@ -163,7 +163,7 @@ class Killed(BaseException):
 async def test_a_copier_that_is_killed_at_any_point_leaves_a_prefix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_tap, "DUE_FRAMES", 40)
+    monkeypatch.setattr(log_tap, "DUE_FRAMES", 35)
     async with copied_store(tmp_path / "a") as copied:
         await copied.say("first")
         copied.bring()
