@@ -258,9 +258,8 @@ async def _change_many(
     if asked.space is not None:
         space = known_space(store, files, asked.space)
         names = [one.name for one in store.reader.now(agents.members, space)]
-        if (
-            asked.agent is not None and asked.agent not in names
-        ):  # A filter that names no member is an error, not an empty result.
+        # A filter that names no member is an error, not an empty result.
+        if asked.agent is not None and asked.agent not in names:
             text = f"agent {asked.agent[:60]} is not in {asked.space[:100]}"
             raise Refused("not_a_participant", text, f"members: {', '.join(names)}")
     elif asked.agent is not None:

@@ -65,9 +65,8 @@ def require_agent_trust(store: StoreAccess, files: ProjectFiles, name: str, say:
     catalog, root = files.catalog, files.catalog.root
     try:
         own = signature(f"{root}/{AGENTS}/{name}{SUFFIX}")
-        if own is None and catalog.defines(
-            name
-        ):  # Defined elsewhere: by the project file, or in the user's own folder.
+        # Defined elsewhere: by the project file, or in the user's own folder.
+        if own is None and catalog.defines(name):
             return trust.require_trust(_units_of(catalog.agent(name).definition, catalog.project(), root), say)
         if own is None:
             record = store.reader.now(agents.row, name)
