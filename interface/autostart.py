@@ -194,7 +194,7 @@ class Starter:
         try:
             proof = prove(self._endpoint, _PROOF_SECONDS)
         except NotOurKernel as error:
-            # Otherwise the record has changed meanwhile
+            # Otherwise the record has changed meanwhile.
             if not self._warned and recorded_endpoint(self._project) == self._endpoint:
                 self._say(f"{error}; starting a kernel")
                 self._warned = True
@@ -231,7 +231,7 @@ class Starter:
         if self._spawned is not None and self._spawned.log:
             with open(self._spawned.log, "rb") as log:
                 end = log.seek(0, os.SEEK_END)
-                # The kernel has rotated the log
+                # The kernel has rotated the log.
                 start = self._spawned.log_start if self._spawned.log_start <= end else 0
                 log.seek(max(start, end - _TAIL_BYTES))
                 lines = log.read().decode("utf-8", "replace").strip().splitlines()

@@ -186,8 +186,7 @@ def meant_command(word: str) -> str | None:
     if small in BY_WORD:
         return small
     known = [command for command in BY_WORD if command[0] != "_"]
-    swapped = [
-        command for command in known if sorted(command) == sorted(small)
-    ]  # strat means start (swapped letters), although stats is as similar
+    # Strat means start (swapped letters), although stats is as similar.
+    swapped = [command for command in known if sorted(command) == sorted(small)]
     close = swapped or get_close_matches(small, known, n=1, cutoff=_CLOSE)
     return close[0] if close else None

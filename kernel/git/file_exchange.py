@@ -179,7 +179,7 @@ def go_back(exchange: Exchange, unlike: frozenset[str]) -> None:
     New versions that another program has replaced meanwhile remain.
     """
     back = tuple((number, file) for number, file in enumerate(exchange.files) if file.path in unlike)
-    # Another program may have replaced a folder with a file or a link
+    # Another program may have replaced a folder with a file or a link.
     taken = suppress(NotADirectoryError, FileNotFoundError)
     for _, file in back:
         with taken, _folder_of(exchange.top, file.path) as (name, folder):

@@ -264,8 +264,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     @property
     def direct(self) -> bool:
-        """Return whether the path is fixed and the answer complete, so that no router or stream is needed."""
-        return "<" not in self.path and (self.answers is not None or self.file)
+        """Return whether the path is fixed, so that no router is needed."""
+        return "<" not in self.path
 
     @property
     def needs(self) -> RouteScope:

@@ -170,7 +170,7 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         attempt = self._open[instruction]
         left = [one.limit - one.used for one in self._times(attempt)]
         budget = attempt.definition.budget
-        # The agent cannot exceed a limit of the whole window
+        # The agent cannot exceed a limit of the whole window.
         if budget.wall_time is not None and budget.wall_time < budget.window:
             # Earlier work leaves the window while the attempt runs.
             minutes = self.reader.now(spending.by_minute, attempt.leased.agent, self._since_ms(attempt))

@@ -227,7 +227,7 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
             if refused.code != "stale_attempt":
                 raise
             logger.info("attempt.fenced %s", leased.attempt)
-            # Its own reply, if a limit was reached while the reply was written
+            # Its own reply, if a limit was reached while the reply was written.
             await self.end_behind_reply(leased, result)
 
     async def end_behind_reply(self, leased: Leased, result: AttemptResult) -> None:

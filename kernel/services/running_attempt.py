@@ -289,7 +289,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
             return admitted
         await self._claim_probes(frame.endpoint)
         scopes = scopes_of(frame.definition.scopes)
-        # Otherwise its first entry records the trust of the texts that it has seen
+        # Otherwise its first entry records the trust of the texts that it has seen.
         if scopes != SCOPES or frame.definition.backend not in RECORDED:
             await commit_with_retry(services.writer, narrow, leased.instruction, leased.epoch, scopes, frame.seen)
         self.at.launcher.need(frame.sdks)
@@ -372,7 +372,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
             finally:
                 self._nursery = None
             nursery.cancel_scope.cancel()
-        # Only a kernel bug would reuse a worker with errors
+        # Only a kernel bug would reuse a worker with errors.
         if exited is None and self.stop_reason is None and not self._stderr.text:
             self.place.kept = self.kept.keep(worker, self.leased, frame.reuse)
         if exited is None and self.place.kept is None:
