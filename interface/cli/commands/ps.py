@@ -37,6 +37,7 @@ def run_ps(context: Context) -> int:
         now, screen = context.clock.wall(), context.out.screen
         return ps_of_all(
             context,
+            ps_path(args),
             lambda body: _chosen(body, args.target, args.sort),
             lambda body: ps_lines(body, screen, now, shown, folds=folds),
         )
