@@ -198,12 +198,10 @@ def ps_page(
     conn: apsw.Connection, now_ms: int, *, ended: bool, most_idle: int | None
 ) -> tuple[tuple[AgentProcess, ...], int]:
     """Return the process table and the number of its omitted idle agents: all if there are more than ``most_idle``."""
-    if most_idle is not None and not ended:
-        counted = summary(conn, now_ms)
-        shown = tuple(one for one in counted.busy if one.shown.state != "idle")
-        if (idle := counted.states.get("idle", 0)) > most_idle:
-            return shown, idle
-    return ps(conn, now_ms, ended=ended), 0
+    counted = None if most_idle is None or ended else summary(conn, now_ms)
+    if counted is None or counted.states.get("idle", 0) <= (most_idle or 0):
+        return ps(conn, now_ms, ended=ended), 0
+    return tuple(one for one in counted.busy if one.shown.state != "idle"), counted.states["idle"]
 
 
 def process(conn: apsw.Connection, key: str, now_ms: int) -> AgentProcess | None:

@@ -55,13 +55,19 @@ def measure() -> Iterator[Figure]:
     yield Figure(f"growth of the RSS in {seconds} s", growth, 3, "MiB")
 
 
+def _rows(project: Project, query: str) -> list[tuple[object, ...]]:
+    store = apsw.Connection(str(project.state / DATABASE), flags=apsw.SQLITE_OPEN_READONLY)
+    found = store.execute(query).fetchall()
+    store.close()
+    return list(found)
+
+
 def _until_armed(project: Project) -> None:
     """Wait until all files were read and all schedules set. Raises TimeoutError."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        with apsw.Connection(str(project.state / DATABASE), flags=apsw.SQLITE_OPEN_READONLY) as store:
-            armed = store.execute("SELECT count(*) FROM timers").fetchone() == (AGENTS,)
-        if armed and "still being read" not in project.awk("status").out:
+        armed = _rows(project, "SELECT agent FROM timers")
+        if len(armed) == AGENTS and "still being read" not in project.awk("status").out:
             return
         time.sleep(0.2)
     raise TimeoutError("the schedules were not set")
@@ -96,8 +102,7 @@ def _delays(project: Project, first_ms: int, until_ms: int) -> tuple[list[float]
 
     A schedule is due again a period after the end of the agent's last attempt.
     """
-    with apsw.Connection(str(project.state / DATABASE), flags=apsw.SQLITE_OPEN_READONLY) as store:
-        starts, ends = store.execute(STARTS).fetchall(), store.execute(ENDS).fetchall()
+    starts, ends = _rows(project, STARTS), _rows(project, ENDS)
     due = {f"a{number}": [first_ms + number * 1000 // RATE] for number in range(AGENTS)}
     for agent, ended_ms in ends:
         due[str(agent)].append(int(str(ended_ms)) + PERIOD_MS)

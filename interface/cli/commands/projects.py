@@ -44,10 +44,7 @@ def tell_missing(context: Context, answers: Sequence[Answer[Any]]) -> int:
 def ps_of_all(
     context: Context, path: str, chosen: Callable[[bytes], bytes], lines: Callable[[bytes], list[str]]
 ) -> int:
-    """Print the process tables at ``path`` of all projects, filtered by ``chosen``.
-
-    Returns 69 if a kernel did not answer.
-    """
+    """Print the tables at ``path`` of all projects, filtered by ``chosen``. Returns 69 if a kernel did not answer."""
     refuse_named_kernel(context)
 
     def ask(project: Project) -> Table | None:

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -24,7 +25,7 @@ from kernel.store.transitions.append import append
 from kernel.store.transitions.close import EndStatus
 from kernel.store.transitions.runs import stop_workflow
 from kernel.store.transitions.voting import create
-from kernel.store.writer import STORAGE_FULL, StoreLog
+from kernel.store.writer import STORAGE_FULL, StoreLog, Writer
 from protocol.agent import AgentDefinition, Schedule
 from protocol.errors import Cause
 from protocol.names import AgentKey, InstructionId, number_of
@@ -521,3 +522,23 @@ async def test_a_vote_that_wakes_nobody_is_known_to_the_alarm_and_ended_by_it() 
         ended = present(store.reader.now(voting.one, space, "p1"))
         assert (ended.state, ended.why) == ("expired", "deadline")
         assert wake.clear()
+
+
+async def test_schedules_that_are_due_together_share_a_commit(it: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow disk would delay the last of them by all others' commits."""
+    for name in ("alice", "bob", "carl"):
+        await it.agent("{wakeup: 5s}", name)
+    asked, all_asked, commit = 0, trio.Event(), type(it.store.writer).commit
+
+    async def waiting(self: Writer, *values: Any, **named: Any) -> object:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            all_asked.set()
+        with trio.fail_after(5):
+            await all_asked.wait()
+        return await commit(self, *values, **named)
+
+    monkeypatch.setattr(type(it.store.writer), "commit", waiting)
+    await it.pass_ms(5000)
+    assert [len(it.woken(f"dm:{name}")) for name in ("alice", "bob", "carl")] == [1, 1, 1]
