@@ -67,6 +67,8 @@ class _CachedAgent(msgspec.Struct, frozen=True):
     data: bytes
     project: ProjectDefinition
     loaded: LoadedAgent
+    linked: bool
+    """One of the files is a link, so a change of any file may be its change."""
 
 
 class Catalog:
@@ -171,7 +173,8 @@ class Catalog:
         prompt_file = loaded.definition.prompt.system_file
         # A stat after the read is safe: it counts as settled only if the file has not changed for a while before.
         prompt = None if prompt_file is None else self._glances.at(f"{self.root}/{prompt_file}")
-        self._agents[name] = _CachedAgent(seen, prompt, data, project, loaded)
+        linked = any(map(os.path.islink, (self.place(path), f"{self._root}/{prompt_file or ''}")))
+        self._agents[name] = _CachedAgent(seen, prompt, data, project, loaded, linked)
         return loaded
 
     def _prompt_settled(self, kept: _CachedAgent) -> bool:
@@ -319,10 +322,10 @@ class Catalog:
         uses += [(name, path) for name, path in project.agents.items() if isinstance(path, str)]
         uses += [("", path) for path in (*PROJECT_FILES, *others)]
         files = [(name, os.path.normpath(self.place(path))) for name, path in uses if path is not None]
-        found: set[str] = set()
-        for path in paths if len(paths) <= MOST_TOUCHED else ("",):
+        found = {name for name, kept in cached if kept.linked}
+        for path in map(os.path.normpath, paths if len(paths) <= MOST_TOUCHED else ("",)):
             folder, file = os.path.split(path)
-            if not path or path in own:
+            if path in (".", *own):
                 return None
             found |= {name for name, used in files if f"{path}/".startswith(f"{used}/") or used.startswith(f"{path}/")}
             found |= {file.removesuffix(SUFFIX)} if folder in own and file.endswith(SUFFIX) else set()
