@@ -1,1 +1,1 @@
-"""Commands: ``run_WORD(context) -> int``, and ARGUMENTS or ``configure_WORD(parser)``; see interface.cli.command_table."""
+"""Commands: ``run_WORD(context) -> int``, and the arguments in ARGUMENTS or ``configure_WORD(parser)``."""

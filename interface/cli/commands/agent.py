@@ -302,7 +302,9 @@ def _source(context: Context, client: Client | None, name: str) -> _Source:
     info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(asked)}"))
     if not info["ephemeral"]:
         raise Failure("usage", f"{asked} already has a file: {info['file']}", f"copy it to {agent_file(name)}")
-    return _Source(keys_of_definition(info["definition"]), ephemeral=asked)
+    given = info["definition"].items()
+    keys = {key: value for key, value in given if key not in {"name", "entry"} and value is not None}
+    return _Source(keys, ephemeral=asked)
 
 
 def check_name_is_free(client: Client, name: str) -> None:
@@ -366,11 +368,6 @@ _MOCK: Final = "mock"
 _HUMAN: Final = "human"
 
 
-def agent_text(keys: Mapping[str, Value]) -> str:
-    """Return the agent file for ``keys``, in the usual order."""
-    return document({key: keys[key] for key in (*_ORDER, *keys) if key in keys})
-
-
 def completed(name: str, keys: Mapping[str, Value]) -> dict[str, Value]:
     """Return ``keys`` with defaults for missing required keys: a prompt, or a mock script."""
     model = str(keys.get("model", ""))
@@ -392,5 +389,6 @@ def merged(keys: Mapping[str, Value], said: Mapping[str, Value]) -> dict[str, Va
     return {**keys, **said, **({"soul": soul} if soul else {})}
 
 
-def keys_of_definition(definition: Mapping[str, Any]) -> dict[str, Value]:
-    return {key: value for key, value in definition.items() if key not in {"name", "entry"} and value is not None}
+def agent_text(keys: Mapping[str, Value]) -> str:
+    """Return the agent file for ``keys``, in the usual order."""
+    return document({key: keys[key] for key in (*_ORDER, *keys) if key in keys})

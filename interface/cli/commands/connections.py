@@ -129,7 +129,8 @@ def run_open(context: Context) -> int:
         return 0
 
     url = decode(body, PageKey).url
-    if not context.args.print and has_screen(context.environ) and _show(context, url):
+    has_screen = sys.platform == "darwin" or any(context.environ.get(name) for name in _SCREENS)
+    if not context.args.print and has_screen and _show(context, url):
         context.out.note(f"the page opened in your browser; to print its address: {context.program} open --print")
         return 0
     context.out.lines([url])
@@ -138,11 +139,6 @@ def run_open(context: Context) -> int:
         port = url.partition("/page")[0].rpartition(":")[2]
         context.out.note(f"note: to open it on your machine: ssh -L {port}:127.0.0.1:{port} THIS-HOST")
     return 0
-
-
-def has_screen(environ: Mapping[str, str]) -> bool:
-    """Return whether the environment has a display on which a browser can show a page."""
-    return sys.platform == "darwin" or any(environ.get(name) for name in _SCREENS)
 
 
 def _show(context: Context, url: str) -> bool:

@@ -69,7 +69,8 @@ def run_logs(context: Context) -> int:
     level = LEVELS.index(context.args.level or LEVELS[0])
 
     def wanted(event: event_view.Event) -> bool:
-        return is_logged(event, asked) and LEVELS.index(event_view.level_of(event)) >= level
+        is_logged = str(event["type"]).startswith(SHOWN) and is_of(event, asked)
+        return is_logged and LEVELS.index(event_view.level_of(event)) >= level
 
     if not context.args.previous:
         shown = event_view.show(context, space, wanted)
@@ -89,11 +90,6 @@ def check_known(context: Context, asked: Target) -> None:
         context.kernel().get(f"/spaces/{quoted(asked.space)}/members")
     else:
         context.kernel().get(f"/agents/{quoted(str(asked.agent))}")
-
-
-def is_logged(event: event_view.Event, asked: Target | None) -> bool:
-    """Return whether ``event`` is a log event of the given agent."""
-    return str(event["type"]).startswith(SHOWN) and is_of(event, asked)
 
 
 def is_of(event: event_view.Event, asked: Target | None) -> bool:
