@@ -339,7 +339,9 @@ def _attempts(
         url=f"{base.identity.url}/mcp",
         paths=paths,
         memories=base.memories,
-        relevant=lambda leased, stopped, guard: partial(base.guard.relevant, leased, stopped, guard),
+        relevant=lambda leased, stopped, guard: partial(
+            base.guard.relevant, leased, base.in_flight.rest(leased.instruction, stopped), guard
+        ),
         working_directory=trees.working_directory,
         confine=confinement.of,
         call_command=command,

@@ -384,23 +384,12 @@ _SHOWN: Final = "request"
 
 def agent_from_request(request: AgentRequest, name: str, project: ProjectDefinition) -> AgentDefinition:
     """Return the definition for the agent ``name`` as requested. Raises BadDefinition."""
-    if (
-        request.system is None
-        and request.mock is None
-        and not (request.backend == MOCK or request.model.startswith(f"{MOCK}/"))
-    ):
+    scripted = request.backend == MOCK or request.model.startswith(f"{MOCK}/")
+    if request.system is None and request.mock is None and not scripted:
         raise fail(_SHOWN, "is missing", "use awk agent create -s TEXT, or set system in the request", where="prompt")
-    keys: dict[str, Any] = {"model": request.model}
-    keys |= {
-        key: value
-        for key, value in (
-            ("backend", request.backend),
-            ("provider", request.provider),
-            ("prompt", None if request.system is None else {"system": request.system}),
-            ("mock", request.mock),
-        )
-        if value is not None
-    }
+    prompt = None if request.system is None else {"system": request.system}
+    given = {"backend": request.backend, "provider": request.provider, "prompt": prompt, "mock": request.mock}
+    keys: dict[str, Any] = {"model": request.model, **{key: one for key, one in given.items() if one is not None}}
     node, problems = tree_of(msgspec.json.format(msgspec.json.encode(keys)), _SHOWN)
     definition = convert_agent(node, NameSource(name, "requested"), Converter(problems, AGENT_SHAPES), problems)
     if definition is not None:

@@ -170,15 +170,14 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
                         changed = None
                     try:
                         await self.run_once(changed)
-                        changed = frozenset() if self._sure else None
                     except Refused as refused:  # full disk: the next lease reads the files itself
-                        changed = None
+                        self._sure = False
                         logger.warning("reload.refused %s", refused.text)
+                    changed = None
                     if watch.cover(self._folders()):
-                        changed = None
                         continue
                     edited = await watch.changed()
-                    changed = None if changed is None else edited
+                    changed = edited if self._sure else None
                     self._sure = False
                     await self.sleep(SETTLE_SECONDS)
         except CannotWatch as error:
