@@ -7,7 +7,7 @@ from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from interface.cli.context import Context
-from interface.cli.parsing import Arguments, json_flag
+from interface.cli.parsing import Arguments, declare, json_flag
 
 if TYPE_CHECKING:
     import argparse
@@ -53,13 +53,8 @@ def load(module: ModuleType, words: str, configure: Configure, run: Run | None =
     assert own is not None
     declared: Arguments | None = getattr(module, "ARGUMENTS", {}).get(words)
     if declared is not None:
-        return partial(_declare, declared), own
+        return partial(declare, declared), own
     return getattr(module, f"configure_{name}", configure), own
-
-
-def _declare(arguments: Arguments, parser: "argparse.ArgumentParser") -> None:
-    for declare in arguments:
-        declare(parser)
 
 
 COMMANDS: Final[tuple[Command, ...]] = (

@@ -97,6 +97,12 @@ def switch(*names: str, about: str) -> "Callable[[argparse.ArgumentParser], obje
     return argument(*names, action="store_true", help=about)
 
 
+def declare(arguments: Arguments, parser: "argparse.ArgumentParser") -> None:
+    """Add ``arguments`` to a parser, in their order."""
+    for add in arguments:
+        add(parser)
+
+
 WORKFLOW: Final = argument("target", metavar="@WORKFLOW[:TAG]", help="workflow; its latest run is used")
 
 

@@ -191,10 +191,10 @@ def run_task_add(context: Context) -> int:
         "on_failure": args.on_failure,
     }
     body = {"tasks": [{name: value for name, value in given.items() if value}]}
-    return context.answer(context.kernel().post(_tasks_path(context), body, key=new_key()), _added_lines)
+    return context.answer(context.kernel().post(_tasks_path(context), body, key=new_key()), added_lines)
 
 
-def _added_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
+def added_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
     return [one_line(f"{', '.join(told['tasks'])}: planned")]
 
 
