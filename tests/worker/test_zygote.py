@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -168,5 +169,5 @@ def test_only_a_standby_worker_rehearses(monkeypatch: pytest.MonkeyPatch) -> Non
     rehearsed: list[str] = []
     for attempt in ("i1-1", f"{STANDBY}1"):
         monkeypatch.setattr("worker.fork.warmup.rehearse", partial(rehearsed.append, attempt))
-        work(Fork(attempt=attempt, lock="", cookie=""), 0, 0, lambda *_: 0)
+        work(Fork(attempt=attempt, lock="", cookie=""), 0, 0, Mock(return_value=0))
     assert rehearsed == [f"{STANDBY}1"]
