@@ -194,9 +194,8 @@ class Starter:
         try:
             proof = prove(self._endpoint, _PROOF_SECONDS)
         except NotOurKernel as error:
-            if (
-                not self._warned and recorded_endpoint(self._project) == self._endpoint
-            ):  # otherwise the record has changed meanwhile
+            # Otherwise the record has changed meanwhile.
+            if not self._warned and recorded_endpoint(self._project) == self._endpoint:
                 self._say(f"{error}; starting a kernel")
                 self._warned = True
             return None
@@ -232,9 +231,8 @@ class Starter:
         if self._spawned is not None and self._spawned.log:
             with open(self._spawned.log, "rb") as log:
                 end = log.seek(0, os.SEEK_END)
-                start = (
-                    self._spawned.log_start if self._spawned.log_start <= end else 0
-                )  # the kernel has rotated the log
+                # The kernel has rotated the log.
+                start = self._spawned.log_start if self._spawned.log_start <= end else 0
                 log.seek(max(start, end - _TAIL_BYTES))
                 lines = log.read().decode("utf-8", "replace").strip().splitlines()
         tail = "".join(f"\n  | {line}" for line in lines[-_TAIL_LINES:])

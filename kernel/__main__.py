@@ -19,6 +19,7 @@ from kernel.boot.health_responder import HealthResponder
 from kernel.boot.log_file import start_logging
 from kernel.boot.service_end import kept_by, serve_as_init
 from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, remedy, take_lock
+from kernel.boot.unused_modules import skip_unused_modules
 from kernel.fault_injection import arm
 from kernel.procs.process_limits import limits_fault, open_standard, raise_limit
 from protocol.discovery import DATABASE, JOURNAL, LOCK, LOG, RECORD, SERVICE, VERSION
@@ -107,7 +108,8 @@ def _beside_another(arguments: KernelArguments) -> int:
     if arguments.handover is not None:
         start_logging(os.path.join(arguments.state, LOG))
     gc.disable()  # see _open_and_run
-    from kernel.adoption import go_on, say_whether_it_could  # noqa: PLC0415  (imports everything before reporting readiness)
+    with skip_unused_modules():
+        from kernel.adoption import go_on, say_whether_it_could  # noqa: PLC0415  (all imports precede readiness)
 
     gc.freeze()
     gc.enable()
@@ -146,7 +148,8 @@ def _open_and_run(boot: Boot, responder: HealthResponder, early_signals: list[in
         responder.accept()
     # Imported modules are never garbage; scanning them repeatedly takes a quarter of the CPU time of a start.
     gc.disable()
-    from kernel.app import run  # noqa: PLC0415  (the import takes half a second: requests are accepted first)
+    with skip_unused_modules():
+        from kernel.app import run  # noqa: PLC0415  (the import takes half a second: requests are accepted first)
 
     gc.freeze()
     gc.enable()
@@ -174,6 +177,5 @@ def _refuse(why: str) -> int:
 if __name__ == "__main__":
     code = main()
     logging.shutdown()
-    os._exit(
-        code
-    )  # everything is closed; freeing imported modules would take a fifth of the CPU time of a start and a stop
+    # Everything is closed; freeing imported modules would take a fifth of the CPU time of a start and a stop.
+    os._exit(code)

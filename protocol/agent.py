@@ -73,7 +73,7 @@ Quota = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 QUEUE_LIMIT: Final = 10_000
 Times = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
-Reuse = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+Reuse = Annotated[int, msgspec.Meta(ge=1, le=1000)] | Literal["auto"]
 PromptTokens = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 MaxSteps = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 MaxTokens = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
@@ -400,8 +400,10 @@ class AgentDefinition(StrictStruct, frozen=True, kw_only=True, tag_field="entry"
     """Retries after transient failures."""
     restart: Restart = Restart()
     """Restarts after the death of a worker."""
-    reuse: Reuse = 1
-    """Number of instructions that one worker process of the agent runs in sequence. For ``sdk`` and ``mock``."""
+    reuse: Reuse | None = None
+    """Number of instructions that one worker process of the agent runs in sequence. For ``sdk`` and ``mock``. ``auto``:
+    20 if the agent has no tools, skills, MCP servers, mock ``shell`` or sandbox, otherwise 1; its instructions then
+    share the memory of a process. Unset: ``defaults.reuse`` of the project file, or 1."""
     budget: AgentBudget = AgentBudget()
     """Spending limits."""
     schedule: Schedule | None = None

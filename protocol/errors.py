@@ -4,10 +4,11 @@ A *cause* is the reason that an attempt ended. A *code* is the reason that a req
 the HTTP status and the exit code for every route, tool and command.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeVar
 
+_T = TypeVar("_T")
 ErrorClass = Literal["transient", "permanent", "resource", "crash"]
 """Class of a cause. Defined here, so that the command line can read these tables without importing msgspec."""
 
@@ -142,6 +143,14 @@ class Refused(Exception):
         self.text = text
         self.hint = hint
         self.meaning = REFUSALS[code]
+
+
+def accepted(check: Callable[[str], _T], name: str, hint: str | None = None) -> _T:
+    """Return the result of ``check``. Raises Refused (bad_request) if it rejects ``name``."""
+    try:
+        return check(name)
+    except ValueError as error:
+        raise bad_request(str(error), hint) from error
 
 
 def bad_request(text: str, hint: str | None = None) -> Refused:

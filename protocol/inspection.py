@@ -84,6 +84,16 @@ class DoctorRow(msgspec.Struct, frozen=True, kw_only=True):
     fix: str | None = None
 
 
+def fine(check: str, detail: str) -> DoctorRow:
+    """Return the row of a successful check."""
+    return DoctorRow(check=check, ok=True, detail=detail)
+
+
+def fault(check: str, detail: str, fix: str) -> DoctorRow:
+    """Return the row of a problem."""
+    return DoctorRow(check=check, ok=False, detail=detail, fix=fix)
+
+
 class DoctorReport(_Document, frozen=True, kw_only=True):
     """``doctor``: the checks of this machine and this project, in their order."""
 

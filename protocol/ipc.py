@@ -360,6 +360,10 @@ The value grants no access. A worker passes its own value to the programs that i
 """
 
 
+STANDBY: Final = "standby-"
+"""Prefix of the name of a worker that is started before its attempt is known."""
+
+
 class Order(_Frame, frozen=True, kw_only=True):
     """Child to start. With ``argv``, the child executes that command (setup, git) in ``cwd``
     with exactly ``env``, in ``sandbox`` if set. Without ``argv``, it becomes a worker."""

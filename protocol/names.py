@@ -4,6 +4,7 @@ The module imports no msgspec, because every command of the command line imports
 """
 
 import re
+from collections.abc import Callable
 from typing import Final, NewType
 
 AgentName = NewType("AgentName", str)
@@ -70,6 +71,15 @@ def check_workflow_name(text: str) -> str:
     if text == DM:
         raise NameRejected(f"{text!r} is reserved: it marks personal spaces")
     return check_name(text)
+
+
+def is_name(text: str, check: Callable[[str], object] = check_name) -> bool:
+    """Return whether ``check`` accepts ``text`` as a name."""
+    try:
+        check(text)
+    except NameRejected:
+        return False
+    return True
 
 
 def check_tag(text: str) -> str:

@@ -114,9 +114,8 @@ class FrameReader(Generic[F]):
             if not self._dropping and self._buffer:
                 parse_line = bytes(self._buffer)
                 parse: F | Noise
-                if not parse_line.lstrip().startswith(
-                    b"{"
-                ):  # an exception would be slow: a chunk may contain tens of thousands of such lines
+                # An exception would be slow: a chunk may contain tens of thousands of such lines.
+                if not parse_line.lstrip().startswith(b"{"):
                     parse = Noise("not JSON", _show(parse_line))
                 else:
                     try:
@@ -127,9 +126,8 @@ class FrameReader(Generic[F]):
                             in self._counts
                             and encode_json(frame) != parse_line
                         ):
-                            reject_duplicate_keys(
-                                parse_line
-                            )  # our own encoding has no duplicate keys, and the comparison is faster
+                            # Our own encoding has no duplicate keys, and the comparison is faster.
+                            reject_duplicate_keys(parse_line)
                         parse = frame
                     except (msgspec.DecodeError, ValueError, RecursionError) as error:
                         parse = Noise(str(error), _show(parse_line), self._meant(parse_line))

@@ -20,9 +20,9 @@ class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     of its own soul and a guard's change of low risk take effect immediately and can be rolled back. ``disabled``:
     changes cannot be suggested."""
     model: str | None = None
-    """Model of the guard, preferably a cheap one. Unset: no model is used, and ``auto_store``, ``observe`` and
-    ``llm_curation`` have no effect. The model also summarizes the results of ``memory_ask``. Invalid or missing
-    answers of the model change nothing."""
+    """Model of the guard, preferably a cheap one. Unset: no model is used, and ``auto_store``, ``observe``,
+    ``llm_curation`` and ``llm_recall`` have no effect. The model also summarizes the results of ``memory_ask``.
+    Invalid or missing answers of the model change nothing."""
     provider: str | None = None
     """Name of the endpoint and key, if the model's prefix does not determine them."""
     auto_store: bool = False
@@ -38,6 +38,9 @@ class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     llm_curation: bool = False
     """The model checks what agents write into their memory: whether the item is worth storing, and in which tier.
     Without an answer within 20 seconds, the item is stored as the agent requested."""
+    llm_recall: bool = False
+    """The model chooses the items for a prompt among the at most 25 that a search finds in the agent's memory. Without
+    an answer within 20 seconds, the prompt has all found items, in the order of the search."""
     budget: AgentBudget | None = None
     """Spending limits of the guard of a workspace, separate from the budget of the run."""
     mock: tuple[Rule, ...] = ()
@@ -61,6 +64,14 @@ class ProviderEntry(StrictStruct, frozen=True, kw_only=True):
     api: OpenAIApi | None = None
     """For dialect ``openai``: ``responses`` for models that only that API serves. Not needed for
     OpenAI's own models."""
+
+
+class AgentDefaults(StrictStruct, frozen=True, kw_only=True):
+    """Defaults for keys that an agent does not set."""
+
+    reuse: Literal["auto"] | None = None
+    """``auto``: consecutive instructions of an agent share a worker process where ``reuse: auto`` allows it. They are
+    then not isolated from each other by a process. Unset: a new process for each instruction."""
 
 
 class ProjectLimits(StrictStruct, frozen=True, kw_only=True):
@@ -191,6 +202,8 @@ class ProjectDefinition(StrictStruct, frozen=True, kw_only=True):
 
     agents: dict[str, str | AgentDefinition] = {}
     """Agents in addition to ``.agents/``: name to an inline agent or to the path of a file; or a list of both."""
+    defaults: AgentDefaults = AgentDefaults()
+    """Defaults for agents."""
     default_agent: str | None = None
     """Agent that receives messages without a recipient: ``awk send MESSAGE``."""
     providers: dict[str, ProviderEntry] = {}

@@ -38,6 +38,11 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def quoted(text: str) -> str:
+    """Prefix each line of ``text`` with ``>``, using all line breaks that a reader may recognize."""
+    return "> " + "\n> ".join(text.splitlines())
+
+
 def text_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the variables of ``environ`` that are text, and the displayed names of the other variables.
 
@@ -60,14 +65,16 @@ def decoded(data: bytes | str | msgspec.Raw, kind: type[T]) -> T | None:
     """Return ``data`` decoded as ``kind``, or None if it is invalid."""
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 
 
 def _with_text(value: Any) -> Any:
     match value:
         case str():
-            return value if is_text(value) else "".join(map(_unless_surrogate, value))
+            if is_text(value):
+                return value
+            return "".join(_escaped(letter) if "\ud800" <= letter <= "\udfff" else letter for letter in value)
         case msgspec.Struct():
             fields = value.__struct_fields__
             return msgspec.structs.replace(value, **{field: _with_text(getattr(value, field)) for field in fields})
@@ -77,10 +84,6 @@ def _with_text(value: Any) -> Any:
             return [_with_text(inner) for inner in value]
         case _:
             return value
-
-
-def _unless_surrogate(letter: str) -> str:
-    return _escaped(letter) if "\ud800" <= letter <= "\udfff" else letter
 
 
 def _escaped(letter: str) -> str:

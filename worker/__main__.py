@@ -23,7 +23,7 @@ from typing import Final
 
 import msgspec
 
-from protocol.ipc import COOKIE_VARIABLE, Exited, Fork, Ping, Pong, Preloaded, Retire, ZygoteFrame
+from protocol.ipc import COOKIE_VARIABLE, STANDBY, Exited, Fork, Ping, Pong, Preloaded, Retire, ZygoteFrame
 from protocol.ndjson import FrameReader, encode
 from worker import process_tree
 from worker.fork import keeper
@@ -49,6 +49,8 @@ def run_worker(cookie: str | None) -> int:
 def work(order: Fork, receive: int, send: int, converse: Converse | None = None) -> int:
     """Run the worker of ``order`` in the child of a keeper. ``converse``: ``worker.main.main``, if it is loaded."""
     set_title("worker", order.attempt)
+    if order.attempt.startswith(STANDBY) and (warmup := sys.modules.get("worker.fork.warmup")):
+        warmup.rehearse()
     return (converse or _converse)(receive, send, order.cookie)
 
 
@@ -103,12 +105,8 @@ class KeeperZygote:
     def serve(self) -> None:
         """Fork keepers and reap them, until the kernel has closed the control socket and no keeper remains."""
         while self._open or self._keepers or self._orphans:
-            patience_ms: int | None
-            if self._orphans:
-                patience_ms = keeper.ROUND_MS
-            elif self._spare_until is None:
-                patience_ms = None
-            else:
+            patience_ms = keeper.ROUND_MS if self._orphans else None
+            if self._spare_until is not None and not self._orphans:
                 patience_ms = max(keeper.ROUND_MS, int((self._spare_until - time.monotonic()) * 1000) + 1)
             for fd, _event in self._poll.poll(patience_ms):
                 if fd == self._child_signal.fd:

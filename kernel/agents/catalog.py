@@ -9,7 +9,7 @@ run time (``awk agent create --ephemeral``, POST /agents) is checked by the rule
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any, Final
@@ -29,11 +29,13 @@ from protocol.agent_layout import HOME, default_dir
 from protocol.api.agents import AgentRequest
 from protocol.api.document import FileError
 from protocol.errors import Refused
-from protocol.names import NameRejected, check_name
+from protocol.names import NameRejected, check_name, is_name
 from protocol.project import ProjectDefinition
 
 AGENTS: Final = ".agents"
 SUFFIX: Final = ".yaml"
+MOST_TOUCHED: Final = 100
+"""Changed files from which on reading all of them is faster than finding their agents."""
 
 
 class LoadedAgent(msgspec.Struct, frozen=True):
@@ -65,6 +67,8 @@ class _CachedAgent(msgspec.Struct, frozen=True):
     data: bytes
     project: ProjectDefinition
     loaded: LoadedAgent
+    linked: bool
+    """One of the files is a link, so a change of any file may be its change."""
 
 
 class Catalog:
@@ -96,13 +100,13 @@ class Catalog:
     def names(self) -> tuple[str, ...]:
         """Return the sorted names of all agents, valid or not."""
         declared = {*self.kept_project().agents, *self._project[1].broken}
-        return tuple(sorted(name for name in {*self._stems(), *declared} if _is_name(name)))
+        return tuple(sorted(name for name in {*self._stems(), *declared} if is_name(name)))
 
     def defines(self, name: str) -> bool:
         """Return whether an agent ``name`` is defined, valid or not, without reading other agents."""
         project = self.kept_project()
         declared = name in project.agents or name in self._project[1].broken
-        return _is_name(name) and (declared or os.path.lexists(self.place(self._path(name, project))))
+        return is_name(name) and (declared or os.path.lexists(self.place(self._path(name, project))))
 
     def place(self, path: str) -> str:
         """Return the absolute path of a file displayed as ``path``; links are not followed."""
@@ -127,7 +131,7 @@ class Catalog:
 
         Raises Refused(unknown_agent) if there is no file, BadDefinition if it is invalid.
         """
-        if not _is_name(name):
+        if not is_name(name):
             raise self._unknown(name)
         project = project or self.project()
         if name in self._project[1].broken:
@@ -169,7 +173,8 @@ class Catalog:
         prompt_file = loaded.definition.prompt.system_file
         # A stat after the read is safe: it counts as settled only if the file has not changed for a while before.
         prompt = None if prompt_file is None else self._glances.at(f"{self.root}/{prompt_file}")
-        self._agents[name] = _CachedAgent(seen, prompt, data, project, loaded)
+        linked = any(map(os.path.islink, (self.place(path), f"{self._root}/{prompt_file or ''}")))
+        self._agents[name] = _CachedAgent(seen, prompt, data, project, loaded, linked)
         return loaded
 
     def _prompt_settled(self, kept: _CachedAgent) -> bool:
@@ -247,10 +252,10 @@ class Catalog:
             return tuple(fault for fault in error.errors if fault.where not in KEYS)
         return ()
 
-    def survey(self, seconds: float | None = None) -> AgentScan:
+    def survey(self, seconds: float | None = None, *, names: Collection[str] | None = None) -> AgentScan:
         """Read every agent file, or as many as possible in ``seconds``. Raises BadDefinition only for the project file.
 
-        An unchanged file costs one stat.
+        An unchanged file costs one stat; none if only the files of ``names`` have changed since the last survey.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         project = self.project()
@@ -264,7 +269,9 @@ class Catalog:
                 break
             try:
                 check_name(stem)
-                one = self.agent(stem, project)
+                kept = None if names is None or stem in names else self._agents.get(stem)
+                same = kept is not None and kept.project is project and stem not in project.agents
+                one = kept.loaded if kept is not None and same else self.agent(stem, project)
                 own = context_dir(one.definition)
                 other = contexts.setdefault(own, one.definition.name)
                 if other != one.definition.name:
@@ -304,6 +311,26 @@ class Catalog:
                 files.append((path, os.stat(self.place(path))))
         return frozenset((name, found.st_mtime_ns, found.st_size) for name, found in files)
 
+    def touched(self, paths: Collection[str], others: Collection[str]) -> frozenset[str] | None:
+        """Return the agents that the files at ``paths`` define; None if all files have to be read.
+
+        ``others`` are files and folders of the project that define more than an agent.
+        """
+        project, cached = self.kept_project(), tuple(self._agents.items())
+        own = (f"{self._root}/{AGENTS}", f"{self._home}/{AGENTS}")
+        uses = [(name, kept.loaded.definition.prompt.system_file) for name, kept in cached]
+        uses += [(name, path) for name, path in project.agents.items() if isinstance(path, str)]
+        uses += [("", path) for path in (*PROJECT_FILES, *others)]
+        files = [(name, os.path.normpath(self.place(path))) for name, path in uses if path is not None]
+        found = {name for name, kept in cached if kept.linked}
+        for path in map(os.path.normpath, paths if len(paths) <= MOST_TOUCHED else ("",)):
+            folder, file = os.path.split(path)
+            if path in (".", *own):
+                return None
+            found |= {name for name, used in files if f"{path}/".startswith(f"{used}/") or used.startswith(f"{path}/")}
+            found |= {file.removesuffix(SUFFIX)} if folder in own and file.endswith(SUFFIX) else set()
+        return None if "" in found else frozenset(found)
+
     def prompt_files(self) -> frozenset[str]:
         """Return the ``system_file`` paths of all agents that have been read."""
         files = (kept.loaded.definition.prompt.system_file for kept in tuple(self._agents.values()))
@@ -337,7 +364,7 @@ class Catalog:
 
     def _unknown(self, name: str) -> Refused:
         hint = f"{suggest(name, self.names(), what='available agents')} (defined in {AGENTS}/<name>{SUFFIX})"
-        if _is_name(name) and (self.root / AGENTS / f"{name}.yml").exists():
+        if is_name(name) and (self.root / AGENTS / f"{name}.yml").exists():
             hint = f"rename {AGENTS}/{name}.yml to {name}{SUFFIX}"
         return Refused("unknown_agent", f"agent {name[:60]!r} not found", hint)
 
@@ -352,36 +379,17 @@ def context_dir(definition: AgentDefinition) -> str:
     return os.path.normpath(definition.context.dir or default_dir(definition.name))
 
 
-def _is_name(text: str) -> bool:
-    try:
-        check_name(text)
-    except NameRejected:
-        return False
-    return True
-
-
 _SHOWN: Final = "request"
 
 
 def agent_from_request(request: AgentRequest, name: str, project: ProjectDefinition) -> AgentDefinition:
     """Return the definition for the agent ``name`` as requested. Raises BadDefinition."""
-    if (
-        request.system is None
-        and request.mock is None
-        and not (request.backend == MOCK or request.model.startswith(f"{MOCK}/"))
-    ):
+    scripted = request.backend == MOCK or request.model.startswith(f"{MOCK}/")
+    if request.system is None and request.mock is None and not scripted:
         raise fail(_SHOWN, "is missing", "use awk agent create -s TEXT, or set system in the request", where="prompt")
-    keys: dict[str, Any] = {"model": request.model}
-    keys |= {
-        key: value
-        for key, value in (
-            ("backend", request.backend),
-            ("provider", request.provider),
-            ("prompt", None if request.system is None else {"system": request.system}),
-            ("mock", request.mock),
-        )
-        if value is not None
-    }
+    prompt = None if request.system is None else {"system": request.system}
+    given = {"backend": request.backend, "provider": request.provider, "prompt": prompt, "mock": request.mock}
+    keys: dict[str, Any] = {"model": request.model, **{key: one for key, one in given.items() if one is not None}}
     node, problems = tree_of(msgspec.json.format(msgspec.json.encode(keys)), _SHOWN)
     definition = convert_agent(node, NameSource(name, "requested"), Converter(problems, AGENT_SHAPES), problems)
     if definition is not None:

@@ -302,7 +302,7 @@ class _Check:
             self._bad("restart.delay", message, "shorten it, or raise restart.max_delay")
 
     def reuse(self) -> None:
-        if self._agent.reuse == 1:
+        if self._agent.reuse in (None, 1, "auto"):
             return
         if self._agent.backend in {*CLIS, EXEC}:
             message = f"is only for the built-in loop; backend {self._agent.backend} starts a program for each attempt"

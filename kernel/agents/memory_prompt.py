@@ -11,21 +11,23 @@ call it in a thread.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from heapq import nlargest
 from itertools import islice
 from typing import Final, NamedTuple
 
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
-from kernel.agents.prompt import FOLDED_CHARACTERS, AssembledPart, quoted
+from kernel.agents.prompt import FOLDED_CHARACTERS, AssembledPart
 from kernel.policy.budget import JOIN, tokens
 from kernel.policy.recall import Corpus, Remembered, asked_words, rank, within_budget, words
 from kernel.store.agents import AgentRecord
-from protocol import agent_layout
 from protocol.agent import AgentDefinition, Memory
+from protocol.agent_layout import KNOWLEDGE
 from protocol.agent_memory import CUT, Item, Note, SourceClass, least
 from protocol.memory_files import StoredEntry
 from protocol.names import NAME
+from protocol.text import quoted
 
 TRIED: Final = 1000
 """Maximum number of inspected items of a section (of memory, the newest); the others are counted as left out."""
@@ -53,6 +55,7 @@ class Known(NamedTuple):
 
 
 NOTHING_KNOWN: Final = Known()
+Choose = Callable[[str, Sequence[StoredEntry]], Awaitable[Sequence[StoredEntry]]]
 
 
 class _Piece(NamedTuple):
@@ -249,8 +252,9 @@ class Memories:
         """
         place = self._contexts.place(key, record, known)
         # The folder alone proves nothing: the conversation mirror creates it, too.
-        folders = [f"{place.root}/{place.folder}/{part}" for part in agent_layout.KNOWLEDGE]
-        return place if any(map(os.path.lexists, folders)) else None
+        with suppress(OSError):
+            return place if {*KNOWLEDGE}.intersection(os.listdir(f"{place.root}/{place.folder}")) else None
+        return None
 
     def _index(self, place: ContextPlace, memory: tuple[StoredEntry, ...]) -> _Index:
         at = f"{place.root}/{place.folder}"

@@ -28,7 +28,7 @@ from protocol.api.instructions import Kept, PromptPart, PromptTrust
 from protocol.ipc import Entry, ToolCall, Turn
 from protocol.message import SYSTEM, USER, Message
 from protocol.names import is_personal, message_id
-from protocol.text import encode_json
+from protocol.text import encode_json, quoted
 
 Role = Literal["user", "assistant"]
 
@@ -321,17 +321,20 @@ def _shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]}\n[cut here: {len(text) - limit} more characters]"
 
 
+PIECE_CHARACTERS: Final = 256
+"""Characters measured at a time, so that a long text is read only once."""
+
+
 def _fitting(text: str, limit_bytes: int) -> str:
-    """Return ``text``, shortened to ``limit_bytes`` of JSON: a control character takes six bytes there."""
-    kept = len(text)
-    while (size := len(encode_json(quoted(text[:kept])))) > limit_bytes:
-        kept = kept * limit_bytes // size
-    return _shortened(text, kept)
-
-
-def quoted(text: str) -> str:
-    """Prefix every line with '>', using all line breaks that a reader may recognize."""
-    return "> " + "\n> ".join(text.splitlines())
+    """Return ``text``, shortened to ``limit_bytes`` of JSON, in which a control character takes six bytes."""
+    kept, room = 0, limit_bytes - 4
+    while kept < len(text) and len(text) * 6 > limit_bytes:
+        # After the piece, "x" keeps a final line break; the piece may continue a line, so its own mark is not counted.
+        room -= len(encode_json(quoted(text[kept : kept + PIECE_CHARACTERS] + "x"))) - 5
+        if room < 0:
+            return _shortened(text, kept)
+        kept += PIECE_CHARACTERS
+    return text
 
 
 CHARACTERS: Final = 200

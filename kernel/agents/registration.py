@@ -1,7 +1,7 @@
 """Registration of the agents of ``.agents/`` in the store: a message can only be sent to a registered name."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final, Literal
 
 import msgspec
@@ -34,7 +34,7 @@ async def register(catalog: Catalog, writer: CommitWriter, reader: Reader, secon
     BadDefinition only for the project file.
     """
     survey = await trio.to_thread.run_sync(catalog.survey, seconds)
-    await take_over(survey, writer, reader, over=await made_at_run_time(reader))
+    await take_over(survey.loaded, writer, reader, over=await made_at_run_time(reader))
     if survey.whole:
         await forget(catalog, writer, reader)
     return survey
@@ -46,14 +46,14 @@ async def made_at_run_time(reader: Reader) -> frozenset[str]:
 
 
 async def take_over(
-    survey: AgentScan, writer: CommitWriter, reader: Reader, *, over: Collection[str] = frozenset()
+    loaded: Iterable[LoadedAgent], writer: CommitWriter, reader: Reader, *, over: Collection[str] = frozenset()
 ) -> None:
-    """Store the definitions of ``survey`` that differ from the stored ones. No agent is removed.
+    """Store the definitions of ``loaded`` that differ from the stored ones. No agent is removed.
 
     A file replaces an agent created at run time only if this agent is one of ``over`` (left by a
     crashed kernel). Other agents created at run time keep their names.
     """
-    specs = await reader.read(agents.not_stored, map(file_spec, survey.loaded), over=over)
+    specs = await reader.read(agents.not_stored, map(file_spec, loaded), over=over)
     for start in range(0, len(specs), AT_ONCE):
         await writer.commit(put_agents, specs[start : start + AT_ONCE])
 

@@ -249,9 +249,8 @@ def _walk(root: str) -> _Walked:
     while pending and len(folders) < FOLDERS:
         folder = pending.popleft()
         try:
-            folders.append(
-                (folder, _changed_ns(folder))
-            )  # stat before listing: a file created in between then counts as a change
+            # Stat before listing: a file created in between then counts as a change.
+            folders.append((folder, _changed_ns(folder)))
             with os.scandir(folder) as entries:
                 names = sorted(entries, key=lambda entry: entry.name)
         except OSError:

@@ -127,6 +127,8 @@ ASKED: Final = "agent_worker.asked"
 """Key of an ASGI scope: header fields, body and access of a request that Quart routes."""
 KEY_LIMIT: Final = 200
 QUERY_FIELDS: Final = 32
+LARGE_BYTES: Final = 64 * 1024
+"""Length of a body from which it is decoded in a thread."""
 NO_ARGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -154,7 +156,11 @@ async def dispatch(services: Services, route: Operation, asked: RawRequest) -> R
         changes = route.method != "GET" and route.path != "/shutdown"
         if changes and (lost := root_fault(str(services.files.catalog.root))) is not None:
             raise Refused("busy", lost, "put the folder back, or awk stop")
-        result = await perform(services, route, *decode(route, asked), asked.client_port)
+        large = len(asked.body) >= LARGE_BYTES
+        decoded = await trio.to_thread.run_sync(_try_decode, route, asked) if large else decode(route, asked)
+        if isinstance(decoded, Response):
+            return decoded
+        result = await perform(services, route, *decoded, asked.client_port)
     except Exception as error:  # noqa: BLE001 - the boundary: a failing handler is answered
         return problem_reply(refusal_of(error))
     if route.method != "GET":
@@ -225,6 +231,13 @@ async def while_valid(
             if store.reader.now(tokens.digest_of, access.number or 0, store.now_ms()) is None:
                 return
             yield piece
+
+
+def _try_decode(route: Operation, asked: RawRequest) -> tuple[Actor, msgspec.Struct] | Response:
+    try:
+        return decode(route, asked)
+    except Exception as error:  # noqa: BLE001 - raised from a thread, it would hold the body in a reference cycle
+        return problem_reply(refusal_of(error))
 
 
 def decode(route: Operation, asked: RawRequest) -> tuple[Actor, msgspec.Struct]:

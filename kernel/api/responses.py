@@ -1,8 +1,8 @@
 """Complete responses, and refusals as problem+json (RFC 9457) by one mapping for all routes."""
 
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from http import HTTPStatus
 from typing import Final
 
@@ -52,18 +52,25 @@ async def send_stream(stream: Stream, receive: Receive, send: Send) -> None:
     """Send the pieces of ``stream``, until the client disconnects."""
     headers = [(b"content-type", stream.content_type.encode()), *COMMON]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
-    async with trio.open_nursery() as nursery, aclosing(stream.pieces) as pieces:
-
-        async def cancel_when_gone() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            nursery.cancel_scope.cancel()
-
-        nursery.start_soon(cancel_when_gone)
+    async with while_connected(receive), aclosing(stream.pieces) as pieces:
         async for piece in pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
-        nursery.cancel_scope.cancel()
     await send({"type": "http.response.body", "body": b""})
+
+
+@asynccontextmanager
+async def while_connected(receive: Receive) -> AsyncGenerator[trio.Nursery]:
+    """Cancel the block and the tasks of its nursery when the client disconnects; its end cancels the tasks."""
+
+    async def cancel_when_gone(scope: trio.CancelScope) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(cancel_when_gone, nursery.cancel_scope)
+        yield nursery
+        nursery.cancel_scope.cancel()
 
 
 async def send_and_drain(reply: Response, receive: Receive, send: Send) -> None:
@@ -160,13 +167,7 @@ async def send_or_stream(
         replies.append(await answer())
         there.set()
 
-    async def cancel_when_gone(scope: trio.CancelScope) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        scope.cancel()
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(cancel_when_gone, nursery.cancel_scope)
+    async with while_connected(receive) as nursery:
         nursery.start_soon(work)
         with trio.move_on_after(PATIENCE_SECONDS if streams else float("inf")):
             await there.wait()
@@ -181,4 +182,3 @@ async def send_or_stream(
                     await there.wait()
             event = b"event: message\ndata: " + replies[0].body + b"\n\n"
             await send({"type": "http.response.body", "body": event})
-        nursery.cancel_scope.cancel()

@@ -119,9 +119,8 @@ async def move_checkout(
             listing = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", expected, tip)
             fields = os.fsdecode(await git.said(view, *listing)).split("\0")
             changed = dict(zip(fields[1::2], fields[:-1:2], strict=True))
-            seen = {
-                path: facts_of(f"{checkout.top}/{path}") for path in changed
-            }  # before the check, to see later changes
+            # Before the check, to see later changes.
+            seen = {path: facts_of(f"{checkout.top}/{path}") for path in changed}
             await _check_clean(git, checkout, view)
             words = ("read-tree", "-m", expected, tip)
             tried = await git.run(view, words[0], "--dry-run", "-u", *words[1:])  # git's own check of untracked files

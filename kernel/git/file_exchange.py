@@ -179,9 +179,8 @@ def go_back(exchange: Exchange, unlike: frozenset[str]) -> None:
     New versions that another program has replaced meanwhile remain.
     """
     back = tuple((number, file) for number, file in enumerate(exchange.files) if file.path in unlike)
-    taken = suppress(
-        NotADirectoryError, FileNotFoundError
-    )  # another program may have replaced a folder with a file or a link
+    # Another program may have replaced a folder with a file or a link.
+    taken = suppress(NotADirectoryError, FileNotFoundError)
     for _, file in back:
         with taken, _folder_of(exchange.top, file.path) as (name, folder):
             if file.new is not None and facts_of(name, folder) == file.new:

@@ -25,9 +25,9 @@ from protocol.agent_files import ContextCounts
 from protocol.agent_memory import TIERS
 from protocol.api.agents import AgentInfo, AgentList, AgentRow, as_written
 from protocol.api.document import FileError
-from protocol.errors import Refused
+from protocol.errors import Refused, accepted
 from protocol.inspection import CheckedFile, SkillList, SkillRow, ToolList, ToolRow
-from protocol.names import NameRejected, check_name
+from protocol.names import check_name
 from protocol.project import ProjectDefinition
 from protocol.tools import BUILT_IN, ON_DEMAND, BuiltIn, ProjectTool
 
@@ -136,10 +136,7 @@ def check_agent_text(root: Path, name: str, text: str, *, new: bool) -> CheckedF
 
     Raises Refused (bad_request for an invalid name, already_exists).
     """
-    try:
-        check_name(name)
-    except NameRejected as error:
-        raise Refused("bad_request", str(error)) from error
+    accepted(check_name, name)
     catalog = PartialCatalog(root, Path.home())
     if new and catalog.defines(name):
         raise Refused(

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from kernel.agents.sections import header_fields, host_of, otel_unit
 from kernel.agents.trust import GrantSource, missing_grants
-from protocol.inspection import DoctorRow
+from protocol.inspection import DoctorRow, fault, fine
 from protocol.project import OtelSettings
 
 CHECK: Final = "traces"
@@ -18,24 +18,15 @@ def collector_rows(settings: OtelSettings, environ: Mapping[str, str], kept: Gra
     """Return reasons why the collector cannot be reached, each with a fix. Connects without sending data."""
     host, fields = host_of(settings.endpoint), header_fields(settings, environ)
     if environ.get("AGENT_WORKER_TRUST") != "1" and missing_grants((otel_unit(settings),), kept):
-        yield DoctorRow(
-            check=CHECK,
-            ok=False,
-            detail=f"{host} is not trusted, so no spans are sent",
-            fix="review and grant it: awk trust",
-        )
+        yield fault(CHECK, f"{host} is not trusted, so no spans are sent", "review and grant it: awk trust")
     if isinstance(fields, str):
-        yield DoctorRow(check=CHECK, ok=False, detail=f"{host}: {fields}", fix="set it, then restart the kernel")
+        yield fault(CHECK, f"{host}: {fields}", "set it, then restart the kernel")
     parts = urlsplit(settings.endpoint)
     try:
         address = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
         socket.create_connection(address, timeout=CONNECT_SECONDS).close()
     except OSError as error:
-        yield DoctorRow(
-            check=CHECK,
-            ok=False,
-            detail=f"no connection to {host}: {error}",
-            fix="start the collector, or correct otel.endpoint in the project file",
-        )
+        fix = "start the collector, or correct otel.endpoint in the project file"
+        yield fault(CHECK, f"no connection to {host}: {error}", fix)
     else:
-        yield DoctorRow(check=CHECK, ok=True, detail=f"{host} accepts connections")
+        yield fine(CHECK, f"{host} accepts connections")

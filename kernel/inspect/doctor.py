@@ -34,7 +34,7 @@ from kernel.store.checkup import Checkup, check_database
 from kernel.store.database import saved_notice
 from protocol.api.kernel import BackendRow
 from protocol.discovery import DATABASE, RUN
-from protocol.inspection import CheckedFile, DoctorReport, DoctorRow
+from protocol.inspection import CheckedFile, DoctorReport, DoctorRow, fault, fine
 from protocol.trust import TRUST
 
 GIT_NEEDED: Final = (2, 38)
@@ -99,16 +99,6 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Check = Callable[[Findings], Iterator[DoctorRow]]
-
-
-def fine(check: str, detail: str) -> DoctorRow:
-    """Return the row of a successful check."""
-    return DoctorRow(check=check, ok=True, detail=detail)
-
-
-def fault(check: str, detail: str, fix: str) -> DoctorRow:
-    """Return the row of a problem."""
-    return DoctorRow(check=check, ok=False, detail=detail, fix=fix)
 
 
 def python(found: Findings) -> Iterator[DoctorRow]:

@@ -21,10 +21,10 @@ from kernel.workflows.templates import expand
 from kernel.workflows.variables import ENV, FOLDER, environment_names, parse_params, start_values
 from kernel.workflows.workspace import wants_worktrees, workspace_settings
 from protocol.api.runs import RunOptions
-from protocol.errors import Refused
+from protocol.errors import accepted
 from protocol.inspection import Plan, PlannedMember, PlannedStep, SoloWorkflow
 from protocol.limits import RunBudget
-from protocol.names import NameRejected, check_tag, workflow_space
+from protocol.names import check_tag, workflow_space
 from protocol.target import find_mentions
 from protocol.yaml_writer import document
 
@@ -52,10 +52,7 @@ def dry_run(
     ``max_usd`` and ``exit_from`` are checked as for a run. Reports missing variables of ``environ``, but no values.
     Raises Refused, BadDefinition.
     """
-    try:
-        check_tag(tag)
-    except NameRejected as error:
-        raise Refused("bad_request", str(error)) from error
+    accepted(check_tag, tag)
     loaded = load_workflow(Catalog(root, Path.home()), workflow, checkout=checkout)
     definition = loaded.definition
     terms = definition.verdict_terms

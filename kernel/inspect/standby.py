@@ -37,7 +37,7 @@ from kernel.store.snapshot import SnapshotMark, SnapshotRefused, check_snapshot,
 from kernel.store.transaction import rfc3339
 from protocol.discovery import DATABASE, VERSION
 from protocol.errors import Refused
-from protocol.inspection import DoctorRow
+from protocol.inspection import DoctorRow, fault, fine
 from protocol.project import StandbySettings
 from protocol.standby import (
     ALIVE_SECONDS,
@@ -244,32 +244,27 @@ def standby_rows(
     """Return reasons why the copy cannot be made or used, each with a fix. Reads the folder without writing."""
     to = settings.to
     if environ.get("AGENT_WORKER_TRUST") != "1" and missing_grants((standby_unit(settings),), kept):
-        yield DoctorRow(
-            check=CHECK,
-            ok=False,
-            detail=f"{to} is not trusted, so nothing is copied",
-            fix="review and grant it: awk trust",
-        )
+        yield fault(CHECK, f"{to} is not trusted, so nothing is copied", "review and grant it: awk trust")
     try:
         os.listdir(to)
         writable = os.access(to, os.W_OK | os.X_OK)
     except OSError as error:
         why, fix = in_words(error, to)
-        yield DoctorRow(check=CHECK, ok=False, detail=why, fix=fix)
+        yield fault(CHECK, why, fix)
         return
     if not writable:
-        yield DoctorRow(check=CHECK, ok=False, detail=f"{to} cannot be written", fix="check its permissions or mount")
+        yield fault(CHECK, f"{to} cannot be written", "check its permissions or mount")
     try:
         found = look_at(to)
     except BadPlace as error:
-        yield DoctorRow(check=CHECK, ok=False, detail=f"{to}: {error}", fix="awk start: a running kernel copies")
+        yield fault(CHECK, f"{to}: {error}", "awk start: a running kernel copies")
         return
     if found.promoted is not None:
         told = f"the copy at {to} was promoted at {found.promoted.at}, in {found.promoted.root}"
-        yield DoctorRow(check=CHECK, ok=False, detail=told, fix="this project must not run any longer: awk stop")
+        yield fault(CHECK, told, "this project must not run any longer: awk stop")
     elif found.owner.state != os.path.realpath(state):
         told = f"{to} has the copy of another project, {found.owner.root}"
-        yield DoctorRow(check=CHECK, ok=False, detail=told, fix="set standby.to to an empty folder")
+        yield fault(CHECK, told, "set standby.to to an empty folder")
     else:
         ago = "" if found.beat is None else f", updated {max(0.0, now - found.beat.at):.0f} s ago"
-        yield DoctorRow(check=CHECK, ok=True, detail=f"{found.total_bytes:,} bytes at {to}{ago}")
+        yield fine(CHECK, f"{found.total_bytes:,} bytes at {to}{ago}")

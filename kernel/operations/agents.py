@@ -31,8 +31,8 @@ from protocol.api.agents import (
     AgentSettings,
     as_written,
 )
-from protocol.errors import Refused
-from protocol.names import DEFAULT_TAG, AgentKey, InstructionId, NameRejected, check_name, place_of, split_space
+from protocol.errors import Refused, accepted
+from protocol.names import DEFAULT_TAG, AgentKey, InstructionId, check_name, place_of, split_space
 
 
 class AgentPatch(AgentSettings, frozen=True, kw_only=True):
@@ -157,10 +157,7 @@ async def create_agent(asked: AgentRequest, store: StoreAccess, files: ProjectFi
         taken = {*files.catalog.names(), *(record.key for record in store.reader.now(agents.all))}
         name = next(name for name in (f"agent-{n}" for n in itertools.count(1)) if name not in taken)
     else:
-        try:
-            name = check_name(asked.name)
-        except NameRejected as error:
-            raise Refused("bad_request", str(error)) from error
+        name = accepted(check_name, asked.name)
         if files.catalog.defines(name):
             raise _taken(name)
     definition = agent_from_request(asked, name, files.catalog.project())

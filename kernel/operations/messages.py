@@ -22,20 +22,19 @@ from kernel.agents.resources import resources_of
 from kernel.agents.trust import TrustRequest, agent_units, demands
 from kernel.git.runner import uncommitted
 from kernel.operations.context import ProjectFiles, StoreAccess, not_running
-from kernel.operations.operation import Actor, ToolFront, operation
+from kernel.operations.operation import Actor, OfId, ToolFront, operation
 from kernel.rule.draft import Draft
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import Signature, signature
 from kernel.store import agents, instructions, messages, workflows
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.database import Reader
-from kernel.store.idempotency import RequestKey
+from kernel.store.idempotency import RequestKey, find_response
 from kernel.store.instruction_views import all_missing_credentials
 from kernel.store.transitions.append import Appended, append_all
 from kernel.store.transitions.runs import open_for_person
 from kernel.workflows.find import workflow_names
 from protocol.agent import AgentDefinition
-from protocol.api.document import Ask
 from protocol.api.messages import (
     BatchMessage,
     BatchOutcome,
@@ -53,37 +52,39 @@ from protocol.target import Target, TargetRejected, parse_target
 from protocol.text import encode_json
 from protocol.trust import TrustUnit
 
+GLOBAL_SPACE: Final = workflow_space(GLOBAL)
 _definition: Final = msgspec.json.Decoder(AgentDefinition)
 
 
-def require_agent_trust(store: StoreAccess, files: ProjectFiles, name: str, say: TrustRequest) -> tuple[str, ...]:
+def require_agent_trust(
+    store: StoreAccess, files: ProjectFiles, name: str, say: TrustRequest
+) -> tuple[tuple[str, ...], BadDefinition | None]:
     """Return the trust demands of the agent ``name`` that this message may use; its work stores them.
 
     Demands of an agent created at run time are granted; an agent's file needs a grant, or consent in ``say``. For an
-    invalid file, the last valid definition counts. Raises Untrusted, BadDefinition.
+    invalid file, whose error is returned, the last valid definition counts. Raises Untrusted, BadDefinition.
     """
     catalog, root = files.catalog, files.catalog.root
     try:
         own = signature(f"{root}/{AGENTS}/{name}{SUFFIX}")
-        if own is None and catalog.defines(
-            name
-        ):  # Defined elsewhere: by the project file, or in the user's own folder.
-            return trust.require_trust(_units_of(catalog.agent(name).definition, catalog.project(), root), say)
+        # Defined elsewhere: by the project file, or in the user's own folder.
+        if own is None and catalog.defines(name):
+            return trust.require_trust(_units_of(catalog.agent(name).definition, catalog.project(), root), say), None
         if own is None:
             record = store.reader.now(agents.row, name)
             if record is not None and record.origin == "file":
                 catalog.agent(name)  # The file is gone: refuse and list the available names.
             if record is None or record.definition is None or record.origin != "ephemeral":
-                return ()
-            return demands(_definition.decode(record.definition), catalog.project())
+                return (), None
+            return demands(_definition.decode(record.definition), catalog.project()), None
         project = tuple(signature(f"{root}/{file}") for file in PROJECT_FILES)
-        return trust.require_trust(_units_of(*_defined_by(catalog, name, own, project), root), say)
-    except BadDefinition:
+        return trust.require_trust(_units_of(*_defined_by(catalog, name, own, project), root), say), None
+    except BadDefinition as error:
         record = store.reader.now(agents.row, name)
         if record is None or record.origin != "file" or record.definition is None:
             raise
         definition = _definition.decode(record.definition)
-        return trust.require_trust(_units_of(definition, catalog.kept_project(), root), say)
+        return trust.require_trust(_units_of(definition, catalog.kept_project(), root), say), error
 
 
 @lru_cache(maxsize=1024)
@@ -102,12 +103,6 @@ def _units_of(definition: AgentDefinition, project: ProjectDefinition, root: Pat
     return agent_units(definition, project, resources_of(definition, project, root))
 
 
-class MessageRequest(Ask, frozen=True, kw_only=True):
-    """Request that names a message."""
-
-    id: str
-
-
 async def send(asked: SendRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> SendReceipt | BatchReceipt:
     """Send a message as the user to an agent or a workflow. The recipient and agents mentioned in the text receive it
     as work. Returns the ids of the message and of the instructions. Without to: to the project's default agent.
@@ -124,12 +119,10 @@ async def send(asked: SendRequest, actor: Actor, store: StoreAccess, files: Proj
     if to is None:
         raise Refused("bad_request", "message has no recipient", "name one, or set default_agent in the project file")
     said = OutsideMessage(to, asked.text)
-    receipt = receipt_of(store, await deliver(store, files, said, actor.request_key, say))
-    try:
-        if files.catalog.defines(said.to):
-            files.catalog.agent(said.to)
-    except BadDefinition as error:
-        first = error.errors[0]
+    appended, invalid = await deliver(store, files, said, actor.request_key, say)
+    receipt = receipt_of(store, appended)
+    if invalid is not None:
+        first = invalid.errors[0]
         receipt = msgspec.structs.replace(receipt, outdated=f"{first.path}:{first.line}:{first.column}")
     if store.reader.now(instructions.any_elsewhere, receipt.instruction_ids):
         left_behind = await uncommitted(files.worktrees.repository.git, files.catalog.root)
@@ -164,16 +157,20 @@ async def _send_all(
     drafts: list[tuple[Draft, RequestKey | None]] = []
     for place, message in enumerate(asked):
         await trio.lowlevel.checkpoint()  # Each message may read the files of its agent.
-        try:
-            draft = recipients.draft(message)
-        except Refused as refused:
-            outcomes.append(refused)
-            continue
         key = message.key
         if key is None and actor.request_key is not None:
             key = f"{actor.request_key.key}\n{place}"  # No header field contains a line break.
         what = hashlib.sha256(b"message\0" + encode_json([message.to, message.text])).digest()
-        drafts.append((draft, None if key is None else RequestKey(actor.access.name, key, what)))
+        request = None if key is None else RequestKey(actor.access.name, key, what)
+        try:
+            target, draft = recipients.draft(message)
+            closed = target.space == GLOBAL_SPACE and store.reader.now(workflows.running_at, GLOBAL_SPACE) is None
+            if closed and (request is None or store.reader.now(find_response, request, store.now_ms()) is None):
+                draft = await _in_global(store, files, target, draft) or draft
+        except Refused as refused:
+            outcomes.append(refused)
+            continue
+        drafts.append((draft, request))
         outcomes.append(None)
     if drafts:
         appended = iter(await store.writer.commit(append_all, drafts, tuple(recipients.fresh.values())))
@@ -204,17 +201,17 @@ class _Recipients:
         self.fresh: dict[str, AgentSpec] = {}
         """Agents whose files are newer than the kernel's last scan."""
 
-    def draft(self, message: BatchMessage) -> Draft:
+    def draft(self, message: BatchMessage) -> tuple[Target, Draft]:
         target = _target(message.to, message.text)
         grant = () if target.workflow is not None else self._grant(target.agent or "")
         if isinstance(grant, Refused):
             raise grant
-        return draft_to(self._store.reader, target, message.text, grant)
+        return target, draft_to(self._store.reader, target, message.text, grant)
 
     def _grant(self, name: str) -> tuple[str, ...] | Refused:
         if name not in self._grants:
             try:
-                self._grants[name] = require_agent_trust(self._store, self._files, name, self._say)
+                self._grants[name], _invalid = require_agent_trust(self._store, self._files, name, self._say)
                 if self._store.reader.now(agents.row, name) is None:
                     self.fresh[name] = file_spec(self._files.catalog.agent(name))
             except Refused as refused:
@@ -222,7 +219,7 @@ class _Recipients:
         return self._grants[name]
 
 
-async def show(asked: MessageRequest, store: StoreAccess) -> MessageReport:
+async def show(asked: OfId, store: StoreAccess) -> MessageReport:
     """Return a message with its receipts."""
     seq = number_of(asked.id, "m")
     found = None if seq is None else store.reader.now(messages.report, seq)
@@ -253,34 +250,40 @@ class OutsideMessage(msgspec.Struct, frozen=True):
 
 async def deliver(
     store: StoreAccess, files: ProjectFiles, said: OutsideMessage, key: RequestKey | None, say: TrustRequest
-) -> Appended:
+) -> tuple[Appended, BadDefinition | None]:
     """Append an external message. The key and the answer are recorded in the same transaction.
 
-    Checks trust for programs in agents' files. Trust for a workflow was checked at its start.
+    Checks trust for programs in agents' files, and returns also the error of a file that is invalid. Trust for a
+    workflow was checked at its start.
     """
     target = _target(said.to, said.text)
     grant: tuple[str, ...] = ()
+    invalid: BadDefinition | None = None
     if target.workflow is None:
-        grant = require_agent_trust(store, files, target.agent or "", say)
+        grant, invalid = require_agent_trust(store, files, target.agent or "", say)
     draft = draft_to(store.reader, target, said.text, grant)
     draft = msgspec.structs.replace(draft, sender=said.sender, mentions=said.mentions)
     try:
-        return await store.append(draft, key)
+        return await store.append(draft, key), invalid
     except Refused as refused:
-        names = workflow_names(files.catalog, files.catalog.kept_project())
-        opens = target.space == workflow_space(GLOBAL) and GLOBAL not in names
-        if refused.code == "workflow_not_running" and opens:
-            with suppress(Refused):  # Another message has opened it.
-                await store.writer.commit(open_for_person, GLOBAL)
-            draft = msgspec.structs.replace(draft, space=draft_to(store.reader, target, said.text, grant).space)
-            return await store.append(draft, key)
         if refused.code == "workflow_not_running":
-            raise not_running(store, files, target.space) from None
+            if (opened := await _in_global(store, files, target, draft)) is None:
+                raise not_running(store, files, target.space) from None
+            return await store.append(opened, key), invalid
         if refused.code != "unknown_agent" or target.agent is None:
             raise
         # The agent's file may be newer than the kernel's last scan. Raises Refused (unknown_agent), BadDefinition.
         await store.writer.commit(put_agents, [file_spec(files.catalog.agent(target.agent))])
-    return await store.append(draft, key)
+    return await store.append(draft, key), invalid
+
+
+async def _in_global(store: StoreAccess, files: ProjectFiles, target: Target, draft: Draft) -> Draft | None:
+    """Open ``@global`` for ``draft``, and return it there; None if its ``target`` is another space, or a workflow."""
+    if target.space != GLOBAL_SPACE or GLOBAL in workflow_names(files.catalog, files.catalog.kept_project()):
+        return None
+    with suppress(Refused):  # Another message has opened it.
+        await store.writer.commit(open_for_person, GLOBAL)
+    return msgspec.structs.replace(draft, space=store.reader.now(workflows.space_at, GLOBAL_SPACE) or draft.space)
 
 
 def draft_to(reader: Reader, target: Target, text: str, grant: tuple[str, ...]) -> Draft:

@@ -10,8 +10,8 @@ from kernel.operations.operation import CommandFront, operation
 from kernel.store.transaction import rfc3339
 from protocol.api.document import Ask
 from protocol.api.processes import NodeAdded, NodeList, NodeMachine, NodeRow
-from protocol.errors import Refused
-from protocol.names import NameRejected, check_name
+from protocol.errors import Refused, accepted
+from protocol.names import check_name
 from protocol.node import NodeFacts
 from protocol.project import NodeSettings
 
@@ -48,10 +48,7 @@ def list_nodes(nodes: NodeAccess) -> NodeList:
 
 async def add_node(asked: NodeRequest, nodes: NodeAccess) -> NodeAdded:
     """Add a node and connect to it. For a node that connects to the kernel, the answer contains its join token."""
-    try:
-        name = check_name(asked.name)
-    except NameRejected as error:
-        raise Refused("bad_request", str(error), "use a short name; awk ps and awk node list show it") from error
+    name = accepted(check_name, asked.name, "use a short name; awk ps and awk node list show it")
     for fault in node_faults(asked.node):
         raise Refused("bad_request", f"{fault.key}: {fault.message}", fault.hint)
     token = await nodes.control.add(name, asked.node, asked.host)

@@ -22,6 +22,9 @@ class PsRequest(Ask, frozen=True, kw_only=True):
     """Filter of the process table."""
 
     all: Annotated[bool, msgspec.Meta(description="Include agents of workflows that have ended.")] = False
+    idle: Annotated[
+        int | None, msgspec.Meta(ge=0, description="Maximum number of idle agents to list; more are only counted.")
+    ] = None
 
 
 async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> Ps:
@@ -31,7 +34,7 @@ async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFil
     ``all=true`` includes agents of workflows that have ended.
     """
     now_ms = store.now_ms()
-    table = await store.reader.read(agents.ps, now_ms, ended=asked.all)
+    table, omitted = await store.reader.read(agents.ps_page, now_ms, ended=asked.all, most_idle=asked.idle)
     said = await store.reader.read(work_notes.latest, tuple(one.key for one in table))
     activity, kept = processes.attempts.activity(), processes.attempts.kept()
     alive = {one.key: activity.get(one.instruction or "") or kept.get(one.key) for one in table}
@@ -52,16 +55,19 @@ async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFil
     definitions = await files.definitions()
     # Errors in the project file are reported elsewhere: they hide no agent.
     survey = definitions.scan if definitions is not None else None
-    known = {row.name for row in rows}
+    broken = () if survey is None else survey.broken
+    stored = await store.reader.read(agents.all) if broken and omitted else ()
+    known = {row.name for row in rows} | {one.name for one in stored}
     never_valid = [
         PsRow(name=name, space=None, state="error", reason="definition", doing=f"{errors[0].path}: {errors[0].message}")
-        for name, errors in (() if survey is None else survey.broken)
+        for name, errors in broken
         if name not in known
     ]
     waiting = await needs.untrusted_schedules(store, files.trust)
     notices = (UNREAD if definitions is None else None, needs.untrusted_notice(waiting))
     return Ps(
         agents=(*never_valid, *rows),
+        idle=omitted,
         needs=await needs.number(store, files, processes, waiting),
         notice="; ".join(part for part in notices if part) or None,
     )

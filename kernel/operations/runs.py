@@ -300,7 +300,8 @@ async def _begin_run(
 
 async def _send(asked: RunRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> Appended:
     say = files.trust.request(asked.trust, asked.agree)
-    return await deliver(store, files, OutsideMessage(asked.to or "", asked.text or ""), actor.request_key, say)
+    said = OutsideMessage(asked.to or "", asked.text or "")
+    return (await deliver(store, files, said, actor.request_key, say))[0]
 
 
 def _send_report(store: StoreAccess, appended: Appended, *, attended: bool) -> SendReport | None:

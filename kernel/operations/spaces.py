@@ -21,9 +21,8 @@ from kernel.store.transitions.spaces import SpaceRequest
 from protocol.api.agents import Cleared
 from protocol.api.document import Ask
 from protocol.api.workflows import MemberList, MemberRow, SpaceDocument, SpaceInfo, SpaceList
-from protocol.errors import Refused
+from protocol.errors import Refused, accepted
 from protocol.names import (
-    NameRejected,
     SpaceId,
     check_name,
     check_workflow_name,
@@ -32,6 +31,7 @@ from protocol.names import (
     place_of,
     split_below,
     split_space,
+    workflow_space,
 )
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
@@ -81,10 +81,7 @@ def create(tx: Transaction, asked: SpaceCreateRequest, actor: Actor) -> SpaceInf
     """Open a space for some members of your workspace. Its channel, documents, tasks and votes are visible to its
     members only. Returns the space. Fails if the name is in use."""
     assert actor.author is not None, "this is a tool of agents"
-    try:
-        wanted = SpaceRequest(check_name(asked.name), _called(asked.members))
-    except NameRejected as error:
-        raise Refused("bad_request", str(error)) from error
+    wanted = SpaceRequest(accepted(check_name, asked.name), _called(asked.members))
     return transitions.open_space(tx, asked.space, wanted, author=actor.author, call_key=actor.call_key)
 
 
@@ -97,10 +94,11 @@ def own_members(tx: Transaction, asked: OwnSpaceRequest, actor: Actor) -> SpaceI
 async def open_(asked: SpaceOpenRequest, store: StoreAccess, files: ProjectFiles) -> SpaceDocument:
     """Open a space for agents of the project. It exists until a person closes it, and does not depend on a run. Returns
     the space. Fails if the name is in use."""
-    try:
-        name, members = check_workflow_name(asked.name), _called(asked.members)
-    except NameRejected as error:
-        raise Refused("bad_request", str(error)) from error
+    name, members = accepted(check_workflow_name, asked.name), _called(asked.members)
+    before = store.reader.now(workflows.running_at, workflow_space(name))
+    if before is not None and not before.file:
+        hint = f"add members: awk space members @{name} --add NAME; or close it: awk space close @{name}"
+        raise Refused("already_running", f"space {name!r} already exists", hint)
     fresh = [file_spec(files.catalog.agent(one)) for one in members if check_known(store, files, one) is None]
     await store.writer.commit(agents.put_agents, fresh)
     space = await store.writer.commit(open_for_person, name, members, is_open=asked.open)

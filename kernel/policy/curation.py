@@ -17,6 +17,7 @@ import msgspec
 from kernel.policy.guard import TEXT_BYTES, read_answer
 from kernel.policy.recall import asked_words, excerpt, rank, remembered
 from protocol.agent_memory import CLASSES, SOURCES_LIMIT, TIERS, Entry, Source, SourceClass, Tier, Visibility, least
+from protocol.text import quoted
 
 MOST_GIVEN: Final = 10
 """Maximum entries in one answer."""
@@ -78,11 +79,6 @@ def given(entry: Entry, words: Sequence[str]) -> Given:
     )
 
 
-def quoted(text: str) -> str:
-    """Prefix each line of ``text`` with ``>``."""
-    return "\n".join(f"> {line}" for line in text.splitlines() or [""])
-
-
 NEAR: Final = 8
 """Maximum similar entries in a question about an entry."""
 NEAR_CHARACTERS: Final = 300
@@ -116,6 +112,12 @@ An agent asks for a colleague's knowledge. Summarize the parts of the entries qu
 - Use only facts from the entries and give no instructions to the reader. Copy numbers, names and conditions exactly.
 - If nothing answers the question, the summary is ""."""
 
+RECALL: Final = """\
+An agent starts the work quoted below. Choose the entries of its memory that help with this work, as
+{"relevant": [<numbers of entries, the most helpful first>]}
+
+- Leave out entries that only have words in common with the work. If none helps, the list is []."""
+
 
 class _Judged(msgspec.Struct, frozen=True):
     keep: bool
@@ -127,8 +129,8 @@ class _Summed(msgspec.Struct, frozen=True):
     summary: str
 
 
-_judged: Final = msgspec.json.Decoder(_Judged)
-_summed: Final = msgspec.json.Decoder(_Summed)
+class _Chosen(msgspec.Struct, frozen=True):
+    relevant: tuple[int, ...]
 
 
 class MemoryVerdict(NamedTuple):
@@ -163,7 +165,7 @@ def verdict(answer: str | None, entry: Entry) -> MemoryVerdict | None:
 
     Only a user's entry can move up a tier: any text in core would be part of every prompt.
     """
-    judged = None if answer is None else read_answer(_judged, answer)
+    judged = None if answer is None else read_answer(_Judged, answer)
     if judged is None or (not judged.keep and judged.why == "good"):
         return None
     if not judged.keep:
@@ -206,7 +208,7 @@ def summed_up(answer: str | None, given: Sequence[Given]) -> Summary | None:
 
     All entries that the model saw count as sources, and a model's text is trusted at most like an agent's.
     """
-    found = None if answer is None else read_answer(_summed, answer)
+    found = None if answer is None else read_answer(_Summed, answer)
     if found is None or len(found.summary) > SUMMARY_CHARACTERS:
         return None
     lines = ("".join(filter(str.isprintable, line)).rstrip() for line in found.summary.strip().splitlines())
@@ -217,6 +219,27 @@ def summed_up(answer: str | None, given: Sequence[Given]) -> Summary | None:
     trust = least(("agent", *(one.trust for one in given)))
     source = Source(messages=messages, class_=trust, by="guard")
     return Summary(text=quoted(text), keys=tuple(one.key for one in given), source=source, trust=trust)
+
+
+def recall_question(work: str, entries: Iterable[Entry]) -> str:
+    """Build the request to choose among ``entries``, which a search found for ``work``; each is its first line."""
+    lines = (_cut(f"{one.key}: {next(iter(one.value.splitlines()), '')}", NEAR_CHARACTERS) for one in entries)
+    listed = "\n".join(f"- {number}:\n{quoted(line)}" for number, line in enumerate(lines, 1))
+    return f"{RECALL}\n\nThe work:\n{quoted(_cut(work, JUDGED_CHARACTERS))}\n\nThe entries:\n{listed}"
+
+
+def chosen(answer: str | None, entries: Sequence[Entry]) -> Sequence[int]:
+    """Return positions in ``entries`` by a model's ``answer``; all in their order without a valid one.
+
+    Entries trusted more than the least trusted class are never missing, and come first: no text can keep them out, not
+    even by what it puts before them in the budget of a prompt.
+    """
+    found = None if answer is None else read_answer(_Chosen, answer)
+    if found is None or not set(found.relevant) <= set(range(1, len(entries) + 1)):
+        return range(len(entries))
+    worst = least([one.trust for one in entries])
+    trusted = [place for place, one in enumerate(entries) if one.trust != worst]
+    return [*trusted, *(number - 1 for number in dict.fromkeys(found.relevant) if number - 1 not in trusted)]
 
 
 def _cut(text: str, limit: int) -> str:

@@ -21,6 +21,7 @@ from protocol.limits import AgentBudget
 from protocol.message import Message
 from protocol.names import AgentKey, message_id
 from protocol.project import GuardSettings, TrayKind
+from protocol.text import decoded, quoted
 
 NAME: Final = "guard"
 """Reserved agent name; files cannot define it."""
@@ -49,7 +50,7 @@ AUTO: Final = "(auto_approve)"
 """Takes the place of a vote for items that the setting approves."""
 
 Purpose = Literal["extract", "observe", "write", "ask"]
-"""Reason for a question: new messages, much new work of an agent, a write to a memory, or a question to a colleague."""
+"""Reason for a question: new messages, much new work of an agent, a memory write, or what answers a query."""
 
 SYSTEM: Final = """\
 You curate the memory of a team of agents. Each message is one question and describes the format of its answer.
@@ -98,7 +99,6 @@ class _Extraction(msgspec.Struct, frozen=True):
     items: tuple[_Item, ...]
 
 
-_decoder: Final = msgspec.json.Decoder(_Extraction)
 _Read = TypeVar("_Read")
 _FENCE: Final = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
 _WORD: Final = re.compile(r"\w+")
@@ -141,8 +141,7 @@ def shown(messages: Sequence[Message], trusts: Mapping[int, SourceClass]) -> tup
     classes: dict[str, SourceClass] = {}
     room = TEXT_BYTES
     for one in messages:
-        quoted = "\n".join(f"> {line}" for line in one.text[:MESSAGE_CHARACTERS].splitlines())
-        part = f"[{message_id(one.seq)}] {one.sender}:\n{quoted}"
+        part = f"[{message_id(one.seq)}] {one.sender}:\n{quoted(one.text[:MESSAGE_CHARACTERS])}"
         room -= len(part.encode("utf-8", "replace")) + 2
         if room < 0:
             break
@@ -156,19 +155,16 @@ def extracted(answer: str, evidence: Evidence, known: Mapping[AgentKey, Iterable
 
     ``known`` are texts that each agent already has or was offered before.
     """
-    found = read_answer(_decoder, answer)
+    found = read_answer(_Extraction, answer)
     return () if found is None else tuple(_sound(found.items[:MOST_ITEMS], evidence, known))
 
 
-def read_answer(decoder: msgspec.json.Decoder[_Read], answer: str) -> _Read | None:
+def read_answer(kind: type[_Read], answer: str) -> _Read | None:
     """Decode the answer of a guard's model, plain or in a code fence; None if it is too long or invalid."""
     if len(answer) > ANSWER_CHARACTERS:
         return None
     fenced = _FENCE.search(answer)
-    try:
-        return decoder.decode((fenced[1] if fenced else answer).strip())
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
+    return decoded((fenced[1] if fenced else answer).strip(), kind)
 
 
 def _sound(items: Sequence[_Item], evidence: Evidence, known: Mapping[AgentKey, Iterable[str]]) -> Iterator[Extracted]:

@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from kernel.policy.curation import quoted
 from kernel.policy.guard import OBSERVATION_CHARACTERS, TRAIT_CHARACTERS, evolved, one_line, read_answer
 from kernel.policy.recall import nearly_same, shape_of
 from protocol.agent_memory import SourceClass, least
 from protocol.api.souls import SoulRisk
 from protocol.errors import Refused
+from protocol.text import quoted
 
 OBSERVED: Final = 20
 """Instructions of an agent in one question."""
@@ -75,9 +75,6 @@ class _Observation(msgspec.Struct, frozen=True):
     traits: tuple[_Trait, ...] = ()
 
 
-_decoder: Final = msgspec.json.Decoder(_Observation)
-
-
 def observe_question(work: Iterable[ShownWork], soul: str) -> str:
     """Build the guard's question about ``work`` of an agent with the ``soul``; everything is quoted."""
     parts = (
@@ -95,7 +92,7 @@ def observed(
     shown = {one.id: one for one in work}
     trust = least(one.trust for one in work)  # the model saw all of it, whatever it cites
     seen = [shape_of(text) for text in known]
-    for one in (read_answer(_decoder, answer) or _Observation()).traits[:MOST_OBSERVED]:
+    for one in (read_answer(_Observation, answer) or _Observation()).traits[:MOST_OBSERVED]:
         cited = [shown[id_] for id_ in dict.fromkeys(one.instructions) if id_ in shown]
         try:
             value = one_line(one.value, TRAIT_CHARACTERS, "value")

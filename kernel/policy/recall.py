@@ -99,9 +99,8 @@ def stem(word: str) -> str:
     if len(word) < 3 or not word.isalpha():
         return word
     word = _plural_off(word)
-    if (
-        word[-1] == "y" and word[-2:-1] not in "aeiou" and _VOWEL.match(word[:-1])
-    ):  # "deploy" keeps its y, like "deployment"
+    # "deploy" keeps its y, like "deployment".
+    if word[-1] == "y" and word[-2:-1] not in "aeiou" and _VOWEL.match(word[:-1]):
         word = f"{word[:-1]}i"
     for endings in (_STEP_2, _STEP_3):
         ending = max((one for one in endings if word.endswith(one)), key=len, default="")

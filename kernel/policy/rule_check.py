@@ -11,9 +11,9 @@ from kernel.policy.rules import NEEDED, PERSONAL_VERBS, VARIABLE, VERBS, planned
 from kernel.policy.tasks import check_plan
 from kernel.policy.voting import check_terms, with_defaults
 from protocol.agent import Scope
-from protocol.errors import bad_request
+from protocol.errors import accepted, bad_request
 from protocol.message import USER
-from protocol.names import NameRejected, check_name
+from protocol.names import check_name
 from protocol.rules import ACTIONS_LIMIT, PARAMS_LIMIT, Action, RuleSpec, When
 
 SPEC_BYTES: Final = 32_000
@@ -32,10 +32,7 @@ def check_rule(
 
     ``scopes`` are the defining agent's; None: a person or a file defines it. ``personal``: it is for a personal space.
     """
-    try:
-        check_name(spec.name)
-    except NameRejected as rejected:
-        raise bad_request(f"{rejected}", "add a valid name:") from None
+    accepted(check_name, spec.name, "add a valid name:")
     if spec.on is not None or spec.assign is not None or spec.from_ is not None or spec.message is not None:
         text = "rule mixes two forms: on:, from: and assign: cannot be combined with when: and then:"
         raise bad_request(text, "use when: and then: only")

@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
-from protocol.errors import Refused, bad_request
+from protocol.errors import Refused, accepted, bad_request
 from protocol.message import USER
-from protocol.names import AgentKey, NameRejected, check_name
+from protocol.names import AgentKey, check_name
 from protocol.text import encode_json
 from protocol.voting import (
     DESCRIPTION_LIMIT,
@@ -218,14 +218,10 @@ def _sure_of_majority(ballot: ProposalState, counts: Counts, left: int) -> bool:
     return one_rival and bool(place) and min(counts, key=lambda option: place[option]) == winner
 
 
-def _at_odds(_ballot: ProposalState, counts: Counts, _left: int) -> bool:
-    return sum(1 for count in counts.values() if count) > 1
-
-
 SETTLED: Final[Mapping[Method, Callable[[ProposalState, Counts, int], bool]]] = {
     "plurality": _out_of_reach,
     "majority": _sure_of_majority,
-    "unanimous": _at_odds,
+    "unanimous": lambda _ballot, counts, _left: sum(1 for count in counts.values() if count) > 1,
 }
 """Return whether the result is certain, regardless of the ``left`` electors' votes."""
 
@@ -362,10 +358,7 @@ def check_binding(asked: ProposalTerms, verdict: str | None, assignable: frozens
 def check_terms(opened: ProposalOpened, electors: int) -> None:
     """Raise Refused (bad_request) if the proposal is not valid for ``electors`` voters."""
     terms = opened.terms
-    try:
-        check_name(opened.name)
-    except NameRejected as rejected:
-        raise bad_request(f"{rejected}", "omit the id to get a generated one") from None
+    accepted(check_name, opened.name, "omit the id to get a generated one")
     if not terms.title.strip():
         raise bad_request("title is empty", "summarize the question in the title")
     if len(terms.title) > TITLE_LIMIT or len(terms.description) > DESCRIPTION_LIMIT:

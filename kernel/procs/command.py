@@ -58,10 +58,11 @@ async def _keep_head(stream: trio.abc.ReceiveStream, limit_bytes: int, kept: byt
     return False
 
 
-async def _keep_tail(stream: trio.abc.ReceiveStream, kept: bytearray) -> None:
+async def keep_tail(stream: trio.abc.ReceiveStream, kept: bytearray, limit_bytes: int = STDERR_TAIL_BYTES) -> None:
+    """Read ``stream`` to its end, since a full pipe would block the command; keep its last bytes in ``kept``."""
     async for chunk in stream:
         kept += chunk
-        del kept[:-STDERR_TAIL_BYTES]  # read to the end: a full pipe would block the command
+        del kept[:-limit_bytes]
 
 
 async def run_command(
@@ -90,7 +91,7 @@ async def run_command(
     head, tail = bytearray(), bytearray()
     truncated = False
     async with handle, trio.open_nursery() as nursery:
-        nursery.start_soon(_keep_tail, handle.stderr, tail)
+        nursery.start_soon(keep_tail, handle.stderr, tail)
         nursery.start_soon(_give, handle.stdin, given)
         if (memory_bytes, processes) != (None, None):
             await handle.bound(memory_bytes=memory_bytes, processes=processes)

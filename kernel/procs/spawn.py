@@ -17,7 +17,7 @@ from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import IDLE_SECONDS, KeeperLink
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import TRANSIENT, TRANSIENT_NAMES, KeeperLost, Pipe, PipeEnds, SpawnTransient, Spec, open_pipes
-from protocol.ipc import Counted, Exited, Fork, Started
+from protocol.ipc import STANDBY, Counted, Exited, Fork, Started
 
 Deliver = Callable[[Fork, PipeEnds], Awaitable[KeeperLink]]
 """Passes the order and the child's pipe ends to a keeper or its zygote. The caller closes the ends."""
@@ -130,7 +130,7 @@ class StandbyWorker:
                 with suppress(SpawnTransient):
                     made = self._starting = trio.Event()
                     try:
-                        handle = await start(Spec(attempt=f"standby-{secrets.token_hex(4)}"))  # renamed by ``assign``
+                        handle = await start(Spec(attempt=f"{STANDBY}{secrets.token_hex(4)}"))  # renamed by ``assign``
                         self._handle, self._settled = handle, trio.Event()
                     finally:
                         self._starting = None

@@ -170,9 +170,8 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         attempt = self._open[instruction]
         left = [one.limit - one.used for one in self._times(attempt)]
         budget = attempt.definition.budget
-        if (
-            budget.wall_time is not None and budget.wall_time < budget.window
-        ):  # the agent cannot exceed a limit of the whole window
+        # The agent cannot exceed a limit of the whole window.
+        if budget.wall_time is not None and budget.wall_time < budget.window:
             # Earlier work leaves the window while the attempt runs.
             minutes = self.reader.now(spending.by_minute, attempt.leased.agent, self._since_ms(attempt))
             worked = ((end_ms, spent.worked_ms) for end_ms, spent in minutes)

@@ -227,9 +227,8 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
             if refused.code != "stale_attempt":
                 raise
             logger.info("attempt.fenced %s", leased.attempt)
-            await self.end_behind_reply(
-                leased, result
-            )  # its own reply, if a limit was reached while the reply was written
+            # Its own reply, if a limit was reached while the reply was written.
+            await self.end_behind_reply(leased, result)
 
     async def end_behind_reply(self, leased: Leased, result: AttemptResult) -> None:
         """Record the end of an attempt whose reply is already written, in a shared later commit."""

@@ -121,9 +121,8 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
         counted, loads = self._counted(everything=len(machines) > 1)
         self._some_wait = True
         if all(loads.get(one.name, Load()).workers >= one.workers for one in machines):
-            if (
-                self.search is not None and self.search.is_due()
-            ):  # unplaceable work is reported even without a free place
+            # Unplaceable work is reported even without a free place.
+            if self.search is not None and self.search.is_due():
                 self._seek(self.reader.now(instructions.ready, self.now_ms(), LOOKED_AT), machines, nursery)
             return 0
         self._make_room()

@@ -26,6 +26,7 @@ import trio
 from kernel.agents.providers import CauseError, ModelRejected
 from kernel.agents.sections import EmbeddingEndpoint, embedding_units, endpoint_of
 from kernel.agents.trust import TrustedFiles
+from kernel.procs.command import keep_tail
 from kernel.procs.handle import Handle
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient, Spec
@@ -278,7 +279,7 @@ class EmbeddingProcess:
             first.end(EmbeddingAnswer(error=f"embedding process could not be started: {error}"))
             return
         async with handle, trio.open_nursery() as nursery:
-            nursery.start_soon(_keep_tail, handle.stderr, tail)
+            nursery.start_soon(keep_tail, handle.stderr, tail, _TAIL_BYTES)
             try:
                 while question is not None and await _answered(handle, question, tail):
                     question = None
@@ -306,9 +307,3 @@ async def _answered(handle: Handle, question: _Question, tail: bytearray) -> boo
             return False
     question.end(EmbeddingAnswer(error=f"no answer within {question.patience_seconds:g} s"))
     return False
-
-
-async def _keep_tail(stream: trio.abc.ReceiveStream, tail: bytearray) -> None:
-    async for chunk in stream:
-        tail += chunk
-        del tail[:-_TAIL_BYTES]

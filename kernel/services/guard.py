@@ -6,9 +6,11 @@ worker limit, so that the guard always has a place. Quiet conversations and agen
 rows: no message waits for a search, and a killed kernel loses none.
 """
 
+import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Final
 
@@ -17,6 +19,7 @@ import trio
 
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.agents.soul import soul_text
+from kernel.policy.curation import chosen, recall_question
 from kernel.policy.guard import AUTO, FULL, KIND_FILES, NAME, Extracted, extracted
 from kernel.policy.observing import OBSERVED, observed
 from kernel.rule.draft import Author
@@ -40,6 +43,7 @@ from kernel.store.transitions.guarding import (
     give_up,
     settle,
 )
+from kernel.store.transitions.lease import Leased
 from kernel.store.writer import StoreLog
 from protocol.agent_memory import SUFFIX, Entry, Source
 from protocol.api.souls import TrayReport, TrayRow
@@ -209,8 +213,10 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
         """Return the agents whose call waits for a guard."""
         return self._asking.keys()
 
-    async def ask(self, identity: Identity, settings: GuardSettings, question: GuardQuestion) -> GuardJob | None:
-        """Ask the guard's model while a call of ``identity`` waits; return None without an answer in time.
+    async def ask(
+        self, identity: Identity | Leased, settings: GuardSettings, question: GuardQuestion
+    ) -> GuardJob | None:
+        """Ask the guard's model while ``identity`` waits, a call or a start; return None without an answer in time.
 
         Raises Refused (stale_attempt). After a cancellation the question remains, and a repeated call finds it.
         """
@@ -229,6 +235,25 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
             self._resting[place] = trio.current_time() + REST_SECONDS
             return None
         return job
+
+    async def relevant(
+        self,
+        leased: Leased,
+        stopped: AbstractContextManager[object],
+        guard: GuardSettings,
+        work: str,
+        found: Sequence[StoredEntry],
+    ) -> Sequence[StoredEntry]:
+        """Return the entries of ``found`` that the guard's model chooses for ``work``; all without a valid answer."""
+        if not guard.llm_recall or not found[1:]:
+            return found
+        entries = [one.entry for one in found]
+        with stopped, suppress(Refused):
+            text = recall_question(work, entries)
+            call = f"recall/{leased.instruction}/{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"
+            job = await self.ask(leased, guard, GuardQuestion(purpose="ask", text=text, call=call))
+            return [found[place] for place in chosen(None if job is None else job.text, entries)]
+        return found
 
     async def _answered(self, number: int) -> GuardJob | None:
         over = self._over.setdefault(number, trio.Event())

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 import trio
 
+from kernel.procs.command import keep_tail
 from kernel.procs.handle import HandedHandle
 from kernel.services.budgets import HandedBudget
 from kernel.services.preparation import PreparedAttempt
@@ -130,7 +131,6 @@ def children_of(handed: Iterable[HandedAttempt], zygotes: Iterable[int]) -> tupl
     return (*zygotes, *(attempt.handle.keeper_pid for attempt in handed))
 
 
-_OUTPUT_BYTES: Final = 64 * 1024
 _SAID: Final = 600
 _PROGRAMS: Final = ("agent-worker", "awk")
 
@@ -197,8 +197,8 @@ async def _run(command: tuple[str, ...], given: int, patience_seconds: float) ->
     try:
         with trio.move_on_after(patience_seconds):
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_keep, process.stdout, out)
-                nursery.start_soon(_keep, process.stderr, err)
+                nursery.start_soon(keep_tail, process.stdout, out)
+                nursery.start_soon(keep_tail, process.stderr, err)
                 code = await process.wait()
                 nursery.cancel_scope.deadline = trio.current_time() + 1.0  # its child processes may hold the pipes
     finally:
@@ -217,9 +217,3 @@ async def _run(command: tuple[str, ...], given: int, patience_seconds: float) ->
             )
         raise TrialFailed(f"{command[0]} cannot take over (exit code {code}): {words or 'no reason given'}")
     return (bytes(out).strip().splitlines() or [b""])[-1]
-
-
-async def _keep(stream: trio.abc.ReceiveStream, kept: bytearray) -> None:
-    async for chunk in stream:
-        kept += chunk
-        del kept[:-_OUTPUT_BYTES]

@@ -23,9 +23,8 @@ logger = logging.getLogger(__name__)
 
 def find_installed(folders: Iterable[str]) -> tuple[Installed, ...]:
     """Load the rules of all packages in the absolute ``folders``, ordered by package and name."""
-    places = [
-        Path(folder) for folder in folders if Path(folder).is_absolute()
-    ]  # never relative to the kernel's directory
+    # Never relative to the kernel's directory.
+    places = [Path(folder) for folder in folders if Path(folder).is_absolute()]
     named = (file.read_bytes() for place in places for file in place.glob("*.dist-info/entry_points.txt"))
     if not any(GROUP.encode() in text for text in named):  # reading the files is fast, importing their parser is not
         return ()

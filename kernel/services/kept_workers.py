@@ -144,7 +144,7 @@ class KeptWorkers(msgspec.Struct, eq=False):
         Raises SpawnTransient. With the backend exec, the worker is the program named in the agent's file.
         """
         start = frame.start
-        identity = _identity(frame, place.name) if frame.definition.reuse > 1 else b""
+        identity = _identity(frame, place.name) if frame.reuse > 1 else b""
         kept = self.waiting.pop(leased.agent, None)
         if kept is not None:
             worker = kept.take()

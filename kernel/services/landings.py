@@ -373,9 +373,8 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
     async def _refuse_conflict(self, merging: Merging, landing: Landing, met: Conflict) -> None:
         returns: tuple[Return, ...] = ()
         if self._goes_back(landing, met.side):
-            await merging.keep(
-                met.ours
-            )  # keep the commit that the agent has to merge: no other ref has it, and it may contain work of others
+            # Keep the commit that the agent has to merge: no other ref has it, and it may contain work of others.
+            await merging.keep(met.ours)
             text = conflict_text(met, landing.branch, await merging.other_side(met))
             returns = (Return(met.side.agent, text),)
         await self.log.writer.commit(landing_refused, landing, _conflict(met, landing.branch), returns)

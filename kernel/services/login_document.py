@@ -14,6 +14,7 @@ import msgspec
 
 from kernel.agents.providers import CauseError
 from protocol.backends import MAX_LOGIN_BYTES, LoginSpec, TokenField
+from protocol.text import decoded
 
 MAX_TOKEN_CHARACTERS: Final = 8 * 1024
 _MAX_NUMBER: Final = 2**53
@@ -94,11 +95,7 @@ def _lendable(data: bytes, spec: LoginSpec, provider: str) -> bytes | None:
 
 def _object(data: bytes) -> dict[str, Any]:
     """Decode an object; return an empty one if ``data`` is invalid, for example after its program was killed."""
-    try:
-        found: object = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return decoded(data, dict[str, Any]) or {}
 
 
 def _at(found: object, field: TokenField) -> object:

@@ -22,7 +22,7 @@ from osfiles.safe_open import FOLDER, closing_descriptor
 from protocol.agent_layout import ALL_IGNORED, CONVERSATIONS, GIT_IGNORE
 from protocol.documents import CONTENT_BYTES, MOST_FILES
 from protocol.message import Message
-from protocol.text import encode_json
+from protocol.text import decoded, encode_json
 
 logger = logging.getLogger(__name__)
 
@@ -36,9 +36,6 @@ _KNOWN_FILES: Final = 4096
 
 class _Seq(msgspec.Struct, frozen=True):
     seq: int
-
-
-_seq: Final = msgspec.json.Decoder(_Seq)
 
 
 class _End(NamedTuple):
@@ -317,7 +314,5 @@ def _repair_end(file: int, found: os.stat_result, path: str) -> tuple[int, bytes
 
 def _seq_of(line: bytes) -> int:
     """Return the number of the message in ``line``; 0 if there is none, so that the log decides what is missing."""
-    try:
-        return _seq.decode(line).seq
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return 0
+    found = decoded(line, _Seq)
+    return 0 if found is None else found.seq

@@ -6,14 +6,16 @@ when an agent is leased, and once a minute by the schedules.
 """
 
 import ctypes
+import gc
 import logging
 import os
 import select
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+import struct
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from errno import EACCES, ENOENT, ENOTDIR
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 import trio
@@ -37,6 +39,7 @@ MOVED: Final = _MOVED_TO
 """Files moved into place; other files may change all the time."""
 _FLAGS: Final = os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK: Final = 65536
+_EVENT: Final = struct.Struct("iIII")
 _ABSENT: Final = frozenset({ENOENT, ENOTDIR, EACCES})
 
 
@@ -50,7 +53,7 @@ class DirectoryWatch:
     def __init__(self, libc: ctypes.CDLL, descriptor: int) -> None:
         self._libc = libc
         self._descriptor = descriptor
-        self._covered: set[int] = set()
+        self._covered: dict[int, Path | None] = {}
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLIN)
 
@@ -63,17 +66,25 @@ class DirectoryWatch:
         for folder in folders:
             number = self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), what | _ONLYDIR)
             if number >= 0:
-                self._covered.add(number)  # numbers are never reused
+                known = self._covered.get(number, folder)  # numbers are never reused
+                self._covered[number] = folder if known == folder else None  # two paths lead to the folder
             elif (error := ctypes.get_errno()) not in _ABSENT:
                 raise CannotWatch(os.strerror(error))
         return len(self._covered) > before
 
-    async def changed(self) -> None:
-        """Wait until a file was created, deleted or written; several changes count as one."""
+    async def changed(self) -> frozenset[str]:
+        """Wait until files were created, deleted or written; return their paths, or "" for lost reports."""
         await trio.lowlevel.wait_readable(self._descriptor)
+        found: set[str] = set()
         with suppress(BlockingIOError):
-            while os.read(self._descriptor, _CHUNK):
-                pass
+            while data := os.read(self._descriptor, _CHUNK):
+                end = 0
+                while end < len(data):
+                    number, _, _, length = _EVENT.unpack_from(data, end)
+                    start, end = end + _EVENT.size, end + _EVENT.size + length
+                    folder = self._covered.get(number)
+                    found.add("" if folder is None else f"{folder}/{os.fsdecode(data[start:end].rstrip(bytes(1)))}")
+        return frozenset(found)
 
     def pending(self) -> bool:
         """Return whether a change is pending that ``changed`` has not reported."""
@@ -111,7 +122,6 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
     log: StoreLog
     sleep: Callable[[float], Awaitable[object]] = trio.sleep
     _told: frozenset[FileError] = frozenset()
-    _seen: object = None
     _watch: DirectoryWatch | None = None
     _found: Definitions | None = None
     """Definitions as of the last read."""
@@ -119,6 +129,8 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
     """No change was reported since the last read."""
     _unread: bool = False
     """Files that could not be read within the startup limit are still being read."""
+    _gone: bool = False
+    """Agents without a file may remain, because they had work."""
     _left: frozenset[str] = frozenset()
     """Agents that a crashed kernel had created at run time; an unread file of the same name replaces them."""
 
@@ -152,16 +164,20 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
         task_status.started()
         try:
             with watch_directories() as watch:
-                self._watch = watch
+                self._watch, changed = watch, cast("frozenset[str] | None", None)
                 while True:
-                    watch.cover(self._folders())
+                    if watch.cover(self._folders()):  # a newly watched folder may have changed before
+                        changed = None
                     try:
-                        await self.run_once()
+                        await self.run_once(changed)
                     except Refused as refused:  # full disk: the next lease reads the files itself
+                        self._sure = False
                         logger.warning("reload.refused %s", refused.text)
+                    changed = None
                     if watch.cover(self._folders()):
-                        continue  # a newly watched folder may have changed before
-                    await watch.changed()
+                        continue
+                    edited = await watch.changed()
+                    changed = edited if self._sure else None
                     self._sure = False
                     await self.sleep(SETTLE_SECONDS)
         except CannotWatch as error:
@@ -171,24 +187,32 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
         if self._unread:
             await self.run_once()
 
-    async def run_once(self) -> None:
-        """Apply the current definitions, and report new errors."""
+    async def run_once(self, changed: Collection[str] | None = None) -> None:
+        """Apply the current definitions, and report new errors. Only the files ``changed`` have changed, if given."""
         if root_fault(str(self.catalog.root)) is not None:
             return
-        stamp = await trio.to_thread.run_sync(self._stamp)
-        if stamp == self._seen:  # another file of the root
+        scan = None if self._found is None else self._found.scan
+        names = None if changed is None or scan is None else self.catalog.touched(changed, self._workflows())
+        if names is not None and not names:  # other files
             self._sure = True
             return
-        found = await self._look()
+        if names is not None and scan is not None:  # another file may have mended a broken agent
+            names = names.union(dict(scan.broken))
+        found = await self._look(names)
+        if self._unread:  # thousands of definitions remain: a collection of garbage would stop all for 0.1 seconds
+            gc.collect()
+            gc.freeze()
         self._found, self._sure, self._unread = found, True, False
         if found.scan is not None:
-            await take_over(found.scan, self.log.writer, self.log.reader, over=self._left)
+            loaded = [one for one in found.scan.loaded if names is None or one.definition.name in names]
+            await take_over(loaded, self.log.writer, self.log.reader, over=self._left)
             self._left = frozenset()
             # Agents without a file; those with work stay until it has ended.
-            if await gone(self.catalog, self.log.reader):
+            deleted = self._gone or names is None or not all(map(self.catalog.defines, names))
+            self._gone = deleted and bool(await gone(self.catalog, self.log.reader))
+            if self._gone:
                 await self.sleep(GONE_SECONDS)
                 await forget(self.catalog, self.log.writer, self.log.reader)
-        self._seen = stamp
         fresh = [one for one in dict.fromkeys(found.errors) if one not in self._told]
         self._told = frozenset(found.errors)
         for one in fresh:
@@ -196,16 +220,12 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
         if fresh:
             await self.log.writer.commit(emit_broken, fresh)
 
-    async def _look(self) -> Definitions:
+    async def _look(self, names: Collection[str] | None = None) -> Definitions:
         # A stop does not wait for the reading of many files.
-        return await trio.to_thread.run_sync(definitions, self.catalog, abandon_on_cancel=True)
+        return await trio.to_thread.run_sync(definitions, self.catalog, names, abandon_on_cancel=True)
 
-    def _stamp(self) -> object:
-        """Return a value that differs after a definition was created, deleted or written. Blocks."""
-        found: set[tuple[str, int, int]] = set()
-        with suppress(OSError), os.scandir(self.catalog.root / WORKFLOWS) as entries:
-            found |= {(one.name, one.stat().st_mtime_ns, one.stat().st_size) for one in entries}
-        return self.catalog.stamp(), found
+    def _workflows(self) -> tuple[str, ...]:
+        return (WORKFLOWS, *self.catalog.kept_project().workflows.values())
 
     def _folders(self) -> Iterator[Path]:
         root = self.catalog.root

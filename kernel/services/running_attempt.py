@@ -86,6 +86,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
     _ends: bool = False
     _probing: tuple[str, ...] = ()
     _grace_seconds: float = 0.0
+    _asking: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
     _spawning: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
     _nursery: trio.Nursery | None = None
     _stderr: WorkerStderr = msgspec.field(default_factory=WorkerStderr)
@@ -129,6 +130,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
         if self.stop_reason is None:
             self.stop_reason = reason
             self._grace_seconds = grace_seconds
+            self._asking.cancel()
             self._spawning.cancel()
             self.pause.release()
             if self._nursery is not None and self._talk is not None:
@@ -276,7 +278,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
             await self.place.free()
             await self.at.preparation.follow(leased)
         with services.in_flight(leased.instruction):
-            frame = self._frame = await services.start_frames.build(leased, self.token)
+            frame = self._frame = await services.start_frames.build(leased, self.token, self._asking)
             admitted = await services.admission.admit(leased, frame)
         if isinstance(admitted, Requeue):
             self._ends = True
@@ -287,9 +289,8 @@ class RunningAttempt(msgspec.Struct, eq=False):
             return admitted
         await self._claim_probes(frame.endpoint)
         scopes = scopes_of(frame.definition.scopes)
-        if (
-            scopes != SCOPES or frame.definition.backend not in RECORDED
-        ):  # otherwise its first entry records the trust of the texts that it has seen
+        # Otherwise its first entry records the trust of the texts that it has seen.
+        if scopes != SCOPES or frame.definition.backend not in RECORDED:
             await commit_with_retry(services.writer, narrow, leased.instruction, leased.epoch, scopes, frame.seen)
         self.at.launcher.need(frame.sdks)
         return await self._spawn(frame, admitted) or AttemptOutcome("stopped", str(self.stop_reason))
@@ -326,7 +327,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
             return None
         # The frame has the current limits.
         usd_left = self.services.budgets.usd_left(self.leased.instruction)
-        reuse = worker.served + 1 < frame.definition.reuse
+        reuse = worker.served + 1 < frame.reuse
         start = msgspec.structs.replace(frame.start, allowance=allowance.tokens, budget_usd=usd_left, reuse=reuse)
         return msgspec.structs.replace(frame, start=start), worker
 
@@ -371,10 +372,9 @@ class RunningAttempt(msgspec.Struct, eq=False):
             finally:
                 self._nursery = None
             nursery.cancel_scope.cancel()
-        if (
-            exited is None and self.stop_reason is None and not self._stderr.text
-        ):  # only a kernel bug would reuse a worker with errors
-            self.place.kept = self.kept.keep(worker, self.leased, frame.definition.reuse)
+        # Only a kernel bug would reuse a worker with errors.
+        if exited is None and self.stop_reason is None and not self._stderr.text:
+            self.place.kept = self.kept.keep(worker, self.leased, frame.reuse)
         if exited is None and self.place.kept is None:
             exited = await stop(handle, grace_seconds=0.0)
         return final_outcome(

@@ -12,7 +12,7 @@ import hashlib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -23,7 +23,7 @@ from kernel.agents.backends import command_of
 from kernel.agents.cli_extras import Extras, extras_of
 from kernel.agents.environment import worker_environment
 from kernel.agents.mcp_servers import filled
-from kernel.agents.memory_prompt import NOTHING_KNOWN, Known, Memories
+from kernel.agents.memory_prompt import NOTHING_KNOWN, Choose, Known, Memories
 from kernel.agents.prompt import AssembledPrompt, prior_work
 from kernel.agents.providers import MOCK, CauseError, ModelRejected, Resolved, resolve, sdks_for
 from kernel.agents.resources import NOTHING, AgentResources, has_resources, resources_of
@@ -31,13 +31,14 @@ from kernel.agents.skills import skills_prompt
 from kernel.agents.trust import TrustedFiles, agent_units, demands_text, missing_grants
 from kernel.policy.budget import tokens
 from kernel.policy.circuit_breaker import ModelEndpoint
+from kernel.policy.reuse import attempts_per_worker
 from kernel.services.working_directory import AttemptPaths, WorkingDirectory, in_project
 from kernel.store import approvals, entries, messages
 from kernel.store.database import Reader
 from kernel.store.entries import FrozenPrompt
 from kernel.store.transitions.journal import PromptSnapshot
 from kernel.store.transitions.lease import Leased
-from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for
+from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for, settings_of
 from osfiles.atomic_write import replacing
 from protocol.agent import AgentDefinition
 from protocol.agent_memory import SourceClass
@@ -46,7 +47,7 @@ from protocol.backends import BACKENDS, CLIS
 from protocol.discovery import CALL_URL
 from protocol.errors import Cause, Refused
 from protocol.ipc import Entry, Limits, McpAddress, Sandbox, Start
-from protocol.project import ProjectDefinition
+from protocol.project import GuardSettings, ProjectDefinition
 
 FOLDER: Final = "bin"
 COMMAND: Final = "agent-worker"
@@ -76,10 +77,6 @@ class CallCommand(msgspec.Struct, frozen=True):
         path, beside = os.path.join(self.folder, COMMAND), os.path.join(self.folder, f".{COMMAND}.new")
         with replacing(path, 0o700, beside=beside, sync=False) as file:
             file.write(_SCRIPT.format(python=shlex.quote(sys.executable)).encode())
-
-    def added_to(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return ``env`` with the command last on the PATH, and with the URL."""
-        return {**env, "PATH": f"{env['PATH']}:{self.folder}", CALL_URL: self.url}
 
 
 class FirstPrompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,6 +176,8 @@ class StartFrame(msgspec.Struct, frozen=True):
     """Project directory, if the agent works elsewhere."""
     seen: SourceClass = "tool"
     """Trust class of its initial input; unknown in a frame of an older version."""
+    reuse: int = 1
+    """Number of attempts that one worker serves."""
 
 
 class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
@@ -192,6 +191,8 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
     paths: AttemptPaths
     memories: Memories | None = None
     """None: agents have no memory."""
+    relevant: Callable[[Leased, trio.CancelScope, GuardSettings], Choose] | None = None
+    """Returns the guard's choice of search results for a new prompt; None: all are relevant."""
     working_directory: Callable[[Leased], WorkingDirectory] | None = None
     """None: the project directory."""
     confine: Callable[[AgentDefinition, WorkingDirectory, Start], Sandbox | None] = (
@@ -200,18 +201,22 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
     """Returns the sandbox of the agent's programs, or None. May raise CauseError."""
     call_command: CallCommand | None = None
 
-    async def build(self, leased: Leased, token: str) -> StartFrame:
-        """Build the frame of one attempt; files of the agent are read in a thread. Raises CannotStart."""
+    async def build(self, leased: Leased, token: str, stopped: trio.CancelScope | None = None) -> StartFrame:
+        """Build the frame of an attempt; ``stopped`` ends a wait for the guard. Raises CannotStart."""
         try:
-            definition = definition_for(leased.agent, leased.space, self.files.catalog, self.reader)
             project = self.files.catalog.kept_project()
+            definition = definition_for(leased.agent, leased.space, self.files.catalog, self.reader, project)
             own = NOTHING
             if has_resources(definition, project):
                 own = await trio.to_thread.run_sync(resources_of, definition, project, self.files.catalog.root)
             self._check_trust(leased, definition, project, own)
             known = NOTHING_KNOWN
             if self.memories is not None:
-                known = await known_for(leased, definition, self.memories, self.reader)
+                choose = None
+                if self.relevant is not None and not leased.entries:  # otherwise the prompt is saved
+                    guard = settings_of(leased.space, self.files.catalog, self.reader, project)
+                    choose = self.relevant(leased, stopped or trio.CancelScope(), guard)
+                known = await known_for(leased, definition, self.memories, self.reader, choose)
             extras = Extras({})
             if BACKENDS[definition.backend].own is not None:
                 home = self.paths.session(leased, definition)
@@ -252,7 +257,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
         spec = BACKENDS[definition.backend]
         env = worker_environment(self.files.environ, definition.env, self.own_bin)
         if self.call_command is not None:
-            env = self.call_command.added_to(env)
+            env = {**env, "PATH": f"{env['PATH']}:{self.call_command.folder}", CALL_URL: self.call_command.url}
         working_directory = (self.working_directory or in_project(self.files.catalog.root))(leased)
         start = Start(
             instruction=leased.instruction,
@@ -318,6 +323,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
             snapshot=opened.snapshot,
             beside="" if working_directory.top == root else root,
             seen=self.reader.now(messages.trust_of_start, leased, definition.backend, prompt.parts),
+            reuse=attempts_per_worker(definition, project.defaults.reuse),
         )
 
     def _check_trust(

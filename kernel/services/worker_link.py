@@ -148,6 +148,8 @@ class Elapsed(msgspec.Struct, frozen=True, kw_only=True):
 
 WRITE_DEADLINE_SECONDS: Final = 30.0
 """A worker that does not read its input for this long is hung (fault IF10)."""
+LARGE_BYTES: Final = 64 * 1024
+"""Length of a line from which it is decoded in a thread, because the event loop would stand still."""
 DROPPED_PAUSE_SECONDS: Final = 0.01
 """Delay after a chunk without a frame, which slows down a worker that writes blank or endless lines (fault IF15)."""
 STDERR_TAIL_BYTES: Final = 64 * 1024
@@ -192,13 +194,18 @@ class WorkerLink(msgspec.Struct, eq=False):
         stream = self.handle.stdout
         if not self._arrived and isinstance(stream, Pipe):
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # reported by ``receive``
-                self._take(stream.receive_nowait() or b"")
+                chunk = stream.receive_nowait() if len(self._reader.pending) < LARGE_BYTES else None
+                with self.working():
+                    self._arrived.extend(self._reader.feed(chunk or b""))
         return self._arrived.popleft() if self._arrived else None
 
-    def _take(self, chunk: bytes) -> None:
-        if chunk:
-            with self.working():
+    async def _take(self, chunk: bytes) -> None:
+        with self.working():
+            if len(self._reader.pending) < LARGE_BYTES:
                 self._arrived.extend(self._reader.feed(chunk))
+            else:
+                with trio.CancelScope(shield=True):  # the chunk is no longer in the pipe
+                    self._arrived.extend(await trio.to_thread.run_sync(self._reader.feed, chunk))
 
     @property
     def waits(self) -> bool:
@@ -224,7 +231,7 @@ class WorkerLink(msgspec.Struct, eq=False):
                     return None
                 (last,) = self._reader.another().feed(rest + b"\n")
                 return Noise("ended within a line", last.text) if isinstance(last, Noise) else last
-            self._take(bytes(chunk))
+            await self._take(bytes(chunk))
             if not self._arrived and not self._reader.pending:
                 await trio.sleep(DROPPED_PAUSE_SECONDS)
         return self._arrived.popleft()

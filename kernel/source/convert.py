@@ -235,6 +235,12 @@ class Converter:
             case OneOf(options, nullable):
                 if nullable and isinstance(node, ScalarNode) and node.is_null:
                     return None
+                words = tuple(word for one in options if isinstance(one, Words) for word in one.words)
+                if words and isinstance(node, ScalarNode) and not node.text.lstrip("-")[:1].isdecimal():
+                    if node.text in words:
+                        return node.text
+                    hint = suggest(node.text, words, what="allowed besides a number")
+                    return self._bad(node.place, where, f"{show(node)} is not allowed", hint)
                 # The first option that fits the shape of the node, else the error of the first option.
                 fitting = (one for one in options if isinstance(node, _SHAPES.get(type(one), ScalarNode)))
                 return self._value(node, next(fitting, options[0]), where)

@@ -194,6 +194,16 @@ def summary(conn: apsw.Connection, now_ms: int) -> AgentCounts:
     return AgentCounts(dict(+states), busy)
 
 
+def ps_page(
+    conn: apsw.Connection, now_ms: int, *, ended: bool, most_idle: int | None
+) -> tuple[tuple[AgentProcess, ...], int]:
+    """Return the process table and the number of its omitted idle agents: all if there are more than ``most_idle``."""
+    counted = None if most_idle is None or ended else summary(conn, now_ms)
+    if counted is None or counted.states.get("idle", 0) <= (most_idle or 0):
+        return ps(conn, now_ms, ended=ended), 0
+    return tuple(one for one in counted.busy if one.shown.state != "idle"), counted.states["idle"]
+
+
 def process(conn: apsw.Connection, key: str, now_ms: int) -> AgentProcess | None:
     """Return an agent's row of the process table, also after its workflow ended, or None."""
     found = rows.one(conn.execute(PS, {"key": key, "idle": True, "ended": False}), PS, _ProcessRow)
@@ -341,14 +351,13 @@ _placed: Final = msgspec.json.Decoder(_Placed)
 
 
 def not_stored(conn: apsw.Connection, specs: Iterable[AgentSpec], *, over: Collection[str]) -> list[AgentSpec]:
-    """Return the file-based ``specs`` that are new or have changed. Reads all agents: call in a thread.
+    """Return the file-based ``specs`` that are new or have changed. Call in a thread.
 
     A spec replaces an ephemeral agent only if ``over`` contains the agent's key.
     """
-    stored = {record.key: record for record in all(conn)}
     found: list[AgentSpec] = []
     for spec in specs:
-        old = stored.get(spec.key)
+        old = row(conn, spec.key)
         differs = old is None or (old.definition, old.file) != (spec.definition, spec.file)
         if old is None or (spec.key in over and old.origin == "ephemeral") or (old.origin == "file" and differs):
             found.append(spec)

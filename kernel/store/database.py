@@ -143,7 +143,7 @@ _WRITER_PRAGMAS: Final = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
 PRAGMA temp_store = MEMORY;
-PRAGMA cache_size = -32768;
+PRAGMA cache_size = -8192;
 PRAGMA secure_delete = ON;
 PRAGMA journal_size_limit = 67108864;
 """

@@ -91,6 +91,7 @@ CONVERTED: Final = {
     31: "6a05bf8190f4adbd1b3882e6d3be2dc4d59808d1632a0f1c43e2d08d25101b0c",
     32: "63aa040a81517f3f05bd576325f0e7ef4d7b58e0f19bd822d08000bd7373f4ba",
     33: "8099e405b15905683c5670a7dba423b201dc23e4f5d8f7b6e3d08563d4f39550",
+    34: "0da170743119c523c49008e9972dc6471999b18348a26bc75928f16cfac1038c",
 }
 """Schemas that can be converted, with the digest of the shape of each."""
 
@@ -101,7 +102,8 @@ _FORGET_SEQUENCES = "DELETE FROM sqlite_sequence"
 _KEEP_SEQUENCE = "INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)"
 # SQLite quotes the table names when it generates the statements.
 _SET_ASIDE = """
-SELECT format('DROP INDEX "%w"', name) FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1 AND sql IS NOT NULL
+SELECT format('DROP %s "%w"', type, name) FROM sqlite_schema
+WHERE type IN ('index', 'trigger') AND tbl_name = ?1 AND sql IS NOT NULL
 UNION ALL SELECT format('ALTER TABLE "%w" RENAME TO "%w before"', ?1, ?1)
 """
 _COPY = """
@@ -150,7 +152,7 @@ def convert(connection: apsw.Connection, found: int, script: str, path: str) -> 
     existing = connection.execute(_TABLES).fetchall()
     tables = [str(name) for (name,) in made.execute(_TABLES) if (name,) in existing]
     made.close()
-    sequences = connection.execute(_SEQUENCES).fetchall()
+    sequences = {"events": 0, "messages": 0, "instructions": 0, **dict(connection.execute(_SEQUENCES))}
     for table in tables:
         _run_written(connection, _SET_ASIDE, table)
     connection.execute(script).fetchall()
@@ -161,7 +163,7 @@ def convert(connection: apsw.Connection, found: int, script: str, path: str) -> 
             raise CannotOpen(f"the database {path} was not converted: {table} has {after} of {before} rows")
         _run_written(connection, _DROP, table)
     connection.execute(_FORGET_SEQUENCES)
-    connection.executemany(_KEEP_SEQUENCE, sequences)
+    connection.executemany(_KEEP_SEQUENCE, sequences.items())
     if found < 33:
         connection.execute(_MERGE).fetchall()
     if found < 31:
@@ -179,7 +181,7 @@ def _run_written(connection: apsw.Connection, statements: str, table: str) -> li
 
 
 VERSION: Final = "PRAGMA user_version"
-BASE: Final = 34
+BASE: Final = 35
 """Number of schema.sql: higher than the numbers of earlier versions, which therefore refuse it as newer."""
 
 

@@ -26,7 +26,7 @@ CREATE TABLE boots (
 
 -- The event log, from which clients follow the project.
 CREATE TABLE events (
-  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  seq INTEGER PRIMARY KEY,          -- never used twice: see events_numbered
   type TEXT NOT NULL,
   at_ms INTEGER NOT NULL,
   space TEXT,
@@ -35,10 +35,15 @@ CREATE TABLE events (
   message INTEGER,                  -- of type message: its body is read there, so that it exists once
   data BLOB
 ) STRICT;
+-- In place of AUTOINCREMENT, which writes one more page per commit: its table is written only before the newest row is
+-- deleted, and each INSERT reads it.
+CREATE TRIGGER events_numbered BEFORE DELETE ON events WHEN old.seq = (SELECT max(seq) FROM events) BEGIN
+  UPDATE sqlite_sequence SET seq = max(seq, old.seq) WHERE name = 'events';
+END;
 
 -- Messages of all spaces.
 CREATE TABLE messages (
-  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  seq INTEGER PRIMARY KEY,          -- never used twice, like those of events
   kind TEXT NOT NULL CHECK (kind IN ('kickoff', 'said', 'reply', 'system', 'status', 'document', 'proposal', 'vote',
     'resolved', 'approval', 'due', 'done', 'failed', 'grant')),
   space TEXT NOT NULL,
@@ -51,6 +56,9 @@ CREATE TABLE messages (
   at_ms INTEGER NOT NULL,
   cleared INTEGER NOT NULL DEFAULT 0                -- its text was removed
 ) STRICT;
+CREATE TRIGGER messages_numbered BEFORE DELETE ON messages WHEN old.seq = (SELECT max(seq) FROM messages) BEGIN
+  UPDATE sqlite_sequence SET seq = max(seq, old.seq) WHERE name = 'messages';
+END;
 CREATE INDEX messages_cause ON messages (cause, seq) WHERE cause IS NOT NULL;
 CREATE INDEX messages_channel ON messages (space, seq) WHERE kind NOT IN ('approval', 'due', 'done', 'failed');
 CREATE INDEX messages_run ON messages (run, seq)
@@ -239,7 +247,7 @@ CREATE INDEX workflows_mirrored ON workflows (id) WHERE mirror IS NOT NULL;
 
 -- The unit of work: one or more messages that an agent handles.
 CREATE TABLE instructions (
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  id INTEGER PRIMARY KEY,           -- never used twice, like those of events
   agent TEXT NOT NULL,              -- key
   name TEXT NOT NULL,               -- what the agent is called in the space
   space TEXT NOT NULL,
@@ -289,6 +297,10 @@ CREATE TABLE instructions (
   -- the least trusted input that its prompt, session and tools showed: 0 user, 1 agent, 2 tool, 3 web
   trust INTEGER NOT NULL DEFAULT 0
 ) STRICT;
+CREATE TRIGGER instructions_numbered BEFORE DELETE ON instructions
+WHEN old.id = (SELECT max(id) FROM instructions) BEGIN
+  UPDATE sqlite_sequence SET seq = max(seq, old.id) WHERE name = 'instructions';
+END;
 CREATE UNIQUE INDEX one_live ON instructions (agent) WHERE state IN ('leased', 'running');
 CREATE INDEX instructions_queue ON instructions (agent, lane, id, not_before_ms) WHERE state IN ('queued', 'yielded');
 CREATE INDEX instructions_due ON instructions (not_before_ms)
@@ -307,7 +319,6 @@ CREATE INDEX instructions_ended ON instructions (agent, space, ended_ms) WHERE e
 CREATE INDEX instructions_continued ON instructions (continues) WHERE continues IS NOT NULL;
 CREATE INDEX instructions_asked ON instructions (asked_by, id) WHERE asked_by IS NOT NULL AND told = 0;
 CREATE INDEX instructions_answer_by ON instructions (answer_by_ms) WHERE state = 'waiting' AND answer_by_ms > 0;
-CREATE INDEX instructions_ended_at ON instructions (ended_ms) WHERE ended_ms IS NOT NULL;
 CREATE INDEX instructions_doubted ON instructions (space, trust) WHERE trust > 1;
 CREATE INDEX instructions_doubtful ON instructions (agent, trust) WHERE trust > 1;
 
@@ -340,7 +351,7 @@ CREATE TABLE entries (
   blob BLOB,                        -- the hash of the body in blobs
   at_ms INTEGER NOT NULL,
   PRIMARY KEY (instruction, k)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 
 -- Results of tool calls, so that a repeated call takes effect once.
 CREATE TABLE effects (
@@ -930,5 +941,6 @@ CREATE TABLE nodes (
 ) STRICT, WITHOUT ROWID;
 
 INSERT INTO kept (id, events) VALUES (1, 0);
+INSERT INTO sqlite_sequence (name, seq) VALUES ('events', 0), ('messages', 0), ('instructions', 0);
 
-PRAGMA user_version = 34;
+PRAGMA user_version = 35;

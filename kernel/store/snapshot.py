@@ -190,7 +190,9 @@ STOPPED: Final = """
 UPDATE boots SET stopped_ms = at_ms WHERE id = (SELECT max(id) FROM boots) AND stopped_ms IS NULL
 """
 SKIP_IDS: Final = """
-UPDATE sqlite_sequence SET seq = (seq / :gap + 2) * :gap;
+UPDATE sqlite_sequence SET seq = (max(seq, CASE name WHEN 'events' THEN (SELECT coalesce(max(seq), 0) FROM events)
+  WHEN 'messages' THEN (SELECT coalesce(max(seq), 0) FROM messages)
+  WHEN 'instructions' THEN (SELECT coalesce(max(id), 0) FROM instructions) ELSE 0 END) / :gap + 2) * :gap;
 UPDATE decision_numbers SET newest = (newest / :gap + 2) * :gap
 """
 REDO: Final = "DELETE FROM mirrors"

@@ -170,7 +170,7 @@ def _sum(key: str, found: Sequence[_TotalsRow]) -> UsageRow:
     )
 
 
-# Work by the time of its end, found by an index; columns that were not requested form one group.
+# Work by the time of its end, which an index has; columns that were not requested form one group.
 ENDED_THEN: Final = instruction_sql("""
 SELECT iif(:agent, i.agent, '') AS agent, iif(:workflow AND i.run IS NOT NULL, i.space, '') AS place,
   iif(:model, coalesce(i.model, ''), '') AS model, iif(:day, date(i.ended_ms / 1000, 'unixepoch'), '') AS day, i.state,
@@ -179,8 +179,8 @@ SELECT iif(:agent, i.agent, '') AS agent, iif(:workflow AND i.run IS NOT NULL, i
   coalesce(sum((SELECT sum(a.worked_ms) FROM attempts AS a WHERE a.instruction = i.id)), 0) AS worked_ms,
   sum(i.cost_usd IS NULL AND i.input_tokens + i.output_tokens + i.cache_read_tokens
     + i.cache_write_tokens > 0) AS unpriced
-FROM instructions AS i INDEXED BY instructions_ended_at
-WHERE i.ended_ms >= :since AND i.ended_ms < :until
+FROM instructions AS i INDEXED BY instructions_ended
+WHERE i.ended_ms IS NOT NULL AND i.ended_ms >= :since AND i.ended_ms < :until
   AND (:space IS NULL OR i.space = :space OR substr(i.space, 1, length(:space) + 1) = :space || '#')
   AND coalesce(:name, i.name) = i.name AND coalesce(:key, i.agent) = i.agent
 GROUP BY 1, 2, 3, 4, 5 LIMIT :limit

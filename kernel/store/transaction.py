@@ -85,7 +85,9 @@ class Transaction:
 
 
 INSERT_EVENT: Final = """
-INSERT INTO events (type, at_ms, space, agent, instruction, message, data) VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO events (seq, type, at_ms, space, agent, instruction, message, data)
+VALUES ((SELECT 1 + max(seq, coalesce((SELECT max(seq) FROM events), 0)) FROM sqlite_sequence
+  WHERE name = 'events'), ?, ?, ?, ?, ?, ?, ?)
 """
 
 

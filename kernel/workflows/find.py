@@ -24,7 +24,7 @@ from kernel.source.yaml_tree import Node
 from osfiles.atomic_write import replacing
 from osfiles.safe_open import closing_descriptor
 from protocol.errors import Refused
-from protocol.names import NameRejected, check_workflow_name
+from protocol.names import check_workflow_name, is_name
 from protocol.project import ProjectDefinition
 from protocol.remote_ref import Remote, is_commit, is_remote
 
@@ -183,7 +183,7 @@ def workflow_names(catalog: Catalog, project: ProjectDefinition) -> tuple[str, .
         files = [entry.stem for entry in (catalog.root / WORKFLOWS).iterdir() if entry.suffix == SUFFIXES[0]]
     except OSError:
         files = []
-    return tuple(sorted({*project.workflows, *(stem for stem in files if _is_name(stem))}))
+    return tuple(sorted({*project.workflows, *(stem for stem in files if is_name(stem, check_workflow_name))}))
 
 
 def find_workflow(
@@ -234,7 +234,7 @@ def find_workflow(
                 "unknown_workflow", f"file {shown} not found", f"use a path, or the name of a workflow in {WORKFLOWS}"
             ) from None
         return WorkflowFile(shown, path.stem, node, problems, bound=False)
-    if not _is_name(asked):
+    if not is_name(asked, check_workflow_name):
         raise _unknown(catalog, asked, project)
     shown = project.workflows.get(asked, f"{WORKFLOWS}/{asked}{SUFFIXES[0]}")
     try:
@@ -248,11 +248,3 @@ def _unknown(catalog: Catalog, asked: str, project: ProjectDefinition) -> Refuse
     names = workflow_names(catalog, project)
     hint = f"{suggest(asked, names, what='available workflows')} (defined in {WORKFLOWS}/<name>.yaml)"
     return Refused("unknown_workflow", f"workflow {asked[:60]!r} not found", hint)
-
-
-def _is_name(text: str) -> bool:
-    try:
-        check_workflow_name(text)
-    except NameRejected:
-        return False
-    return True

@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.memory_prompt import NOTHING_KNOWN, Known, Memories, memory_parts
+from kernel.agents.memory_prompt import NOTHING_KNOWN, Choose, Known, Memories, memory_parts
 from kernel.agents.prompt import WAITING, AssembledPrompt, assemble
 from kernel.agents.skills import RulesFile
 from kernel.agents.soul import read_soul, soul_path, traits_of
@@ -74,7 +74,9 @@ class PromptSource(AnyWork, Protocol):
         ...
 
 
-async def known_for(source: PromptSource, definition: AgentDefinition, memories: Memories, reader: Reader) -> Known:
+async def known_for(
+    source: PromptSource, definition: AgentDefinition, memories: Memories, reader: Reader, choose: Choose | None = None
+) -> Known:
     """Return the agent's memories for ``source``; unreadable parts are skipped and listed."""
     if not definition.memory.budget:
         return Known()
@@ -85,7 +87,8 @@ async def known_for(source: PromptSource, definition: AgentDefinition, memories:
         asked = reader.now(messages.these, (source.message_seq, *source.joined))
         text = "\n".join(message.text for message in asked)
         here = place_of(source.space)
-        return await trio.to_thread.run_sync(memories.known, place, definition.memory, here, text)
+        known = await trio.to_thread.run_sync(memories.known, place, definition.memory, here, text)
+        return known if choose is None else known._replace(found=await choose(text, known.found))
     except Refused as refused:
         return Known(skipped=(refused.text,))
 
@@ -187,7 +190,9 @@ _agent: Final = msgspec.json.Decoder(AgentDefinition)
 _workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
 
 
-def definition_for(key: str, space: str, catalog: Catalog, reader: Reader) -> AgentDefinition:
+def definition_for(
+    key: str, space: str, catalog: Catalog, reader: Reader, project: ProjectDefinition | None = None
+) -> AgentDefinition:
     """Return the definition for the next attempt of agent ``key`` in ``space``.
 
     An agent's file is read again; if it has become invalid, its last valid version applies. An inline or ephemeral
@@ -195,7 +200,7 @@ def definition_for(key: str, space: str, catalog: Catalog, reader: Reader) -> Ag
     Refused(unknown_agent) if the file was deleted, BadDefinition if it was never valid.
     """
     record = reader.now(agents.row, key)
-    definition = definition_of(key, record, catalog)
+    definition = definition_of(key, record, catalog, project)
     if record is not None and record.origin == "inline":
         return definition
     definition = _with_managed_soul(key, record, definition, catalog, reader)
@@ -208,12 +213,14 @@ def definition_for(key: str, space: str, catalog: Catalog, reader: Reader) -> Ag
     return definition if ref is None else effective(definition, ref)
 
 
-def definition_of(key: str, record: AgentRecord | None, catalog: Catalog) -> AgentDefinition:
+def definition_of(
+    key: str, record: AgentRecord | None, catalog: Catalog, project: ProjectDefinition | None = None
+) -> AgentDefinition:
     """Return the agent ``key`` as defined in its own file. Raises Refused, BadDefinition as ``definition_for`` does."""
     if record is not None and record.origin != "file" and record.definition is not None:
         return _agent.decode(record.definition)
     try:
-        return catalog.agent(key).definition
+        return catalog.agent(key, project).definition
     except BadDefinition:
         if record is None or record.definition is None:
             raise

@@ -8,7 +8,7 @@ valid version of an invalid file stays in effect.
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -99,12 +99,8 @@ def check_verdict(definition: WorkflowDefinition, node: Node, problems: Diagnost
     except NameRejected as error:
         # The most similar name.
         near = _OTHER.sub("-", terms.id.lower()).strip("-_0123456789")[:32].rstrip("-")
-        problems.add(
-            place_at(node, where),
-            where,
-            str(error),
-            f"did you mean {near}?" if NAME.fullmatch(near) and near not in RESERVED else None,
-        )
+        hint = f"did you mean {near}?" if NAME.fullmatch(near) and near not in RESERVED else None
+        problems.add(place_at(node, where), where, str(error), hint)
         return
     members = tuple(definition.agents)
     where = f"{_WHERE}.electors"
@@ -113,12 +109,8 @@ def check_verdict(definition: WorkflowDefinition, node: Node, problems: Diagnost
             hint = f"the agents of the workflow are {', '.join(members)}"
             problems.add(place_at(node, where), where, f"{name[:60]!r} is not an agent of this workflow", hint)
         elif terms.electors.count(name) > 1:
-            problems.add(
-                place_at(node, where),
-                where,
-                f"{name} is listed twice",
-                "list each elector once: every member has one vote",
-            )
+            hint = "list each elector once: every member has one vote"
+            problems.add(place_at(node, where), where, f"{name} is listed twice", hint)
             break
     voters = len(terms.electors or members)
     if terms.quorum is not None and terms.quorum > voters:
@@ -349,10 +341,10 @@ class Definitions(msgspec.Struct, frozen=True):
     """Errors in the project file; if that is valid, in agent files and workflows."""
 
 
-def definitions(catalog: Catalog) -> Definitions:
-    """Return all current definitions. Blocks, because every file is read."""
+def definitions(catalog: Catalog, names: Collection[str] | None = None) -> Definitions:
+    """Return all current definitions. Blocks, because every file is read, or those of ``names`` (see ``survey``)."""
     try:
-        scan = catalog.survey()
+        scan = catalog.survey(names=names)
     except BadDefinition as error:
         return Definitions(None, error.errors)
     return Definitions(scan, (*scan.errors, *broken_workflows(catalog)))

@@ -27,9 +27,9 @@ from kernel.workflows.workspace import delivery_demands, task_demands, tree_dema
 from protocol.api.document import FileError
 from protocol.api.runs import RunOptions
 from protocol.api.workflows import StartRequest
-from protocol.errors import Refused
+from protocol.errors import Refused, accepted
 from protocol.limits import RunBudget
-from protocol.names import NameRejected, SpaceId, check_tag, workflow_space
+from protocol.names import SpaceId, check_tag, workflow_space
 from protocol.target import find_mentions
 from protocol.trust import TrustUnit, unit, workflow_subject
 from protocol.workflow import RUN_SECONDS, WorkflowDefinition
@@ -74,10 +74,7 @@ def prepare(
     the user's stored grants. ``confined``: a path must be inside the project. Raises Refused: bad_request,
     unknown_workflow, bad_definition, already_running, no_kickoff, untrusted, no_credentials.
     """
-    try:
-        tag = check_tag(request.tag)
-    except NameRejected as error:
-        raise Refused("bad_request", str(error)) from error
+    tag = accepted(check_tag, request.tag)
     if run is not None and run.timeout_seconds is not None and run.timeout_seconds <= 0:
         raise Refused("bad_request", "the timeout must be more than 0", "remove it to use the limit of the workflow")
     loaded = load_workflow(catalog, request.workflow, checkout=checkout, confined=confined)

@@ -68,6 +68,8 @@ class Ps(Document, frozen=True, kw_only=True):
     """Number of needs of the whole project, the ``total`` of ``awk needs``."""
     notice: str | None = None
     """Reason that no work runs, with a remedy."""
+    idle: int = 0
+    """Number of idle agents that are not listed, because there are more than requested."""
     schema: str = "awk/ps/1"
 
 

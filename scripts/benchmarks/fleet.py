@@ -27,7 +27,7 @@ NEVER_SPEAKS = 'backend: exec\ncommand: [sleep, "600"]\n'
 def measure() -> Iterator[Figure]:
     """Yield the figures, each from a new project with its own kernel."""
     yield Figure(
-        f"{WORKERS} workers from nothing, p50 of {ROUNDS}", p50([_from_nothing() for _ in range(ROUNDS)]), 900, "ms"
+        f"{WORKERS} workers from nothing, p50 of {ROUNDS}", p50([from_nothing() for _ in range(ROUNDS)]), 900, "ms"
     )
     rounds = [_running() for _ in range(ROUNDS)]
     yield Figure(f"{WORKERS} workers on a running kernel, p50 of {ROUNDS}", p50(rounds), 300, "ms")
@@ -39,11 +39,14 @@ def measure() -> Iterator[Figure]:
         yield Figure(f"{IDLE} idle agents", cpu_share(measured.pid), 0.2, "% core")
 
 
-def _files(text: str, count: int = WORKERS) -> dict[str, str]:
+def files_of(text: str, count: int = WORKERS) -> dict[str, str]:
+    """Return the files of a project with ``count`` agents a0, a1, ..., each defined by ``text``."""
     return {".agents.yaml": LIMITS, **{f".agents/a{number}.yaml": text for number in range(count)}}
 
 
-def _send_all(measured: MeasuredProject, count: int = WORKERS) -> None:
+def send_all(measured: MeasuredProject, count: int = WORKERS) -> None:
+    """Send a message to each of ``count`` agents, with CLIENTS clients."""
+
     def send(first: int) -> None:
         connection = measured.connect()
         for number in range(first, count, CLIENTS):
@@ -53,45 +56,46 @@ def _send_all(measured: MeasuredProject, count: int = WORKERS) -> None:
         list(clients.map(send, range(CLIENTS)))
 
 
-def _until_all_run(measured: MeasuredProject, count: int = WORKERS) -> None:
+def until_all_run(measured: MeasuredProject, count: int = WORKERS) -> None:
+    """Wait until ``count`` attempts have started."""
     with measured.events("since=0&type=attempt.started") as started:
         for _ in range(count):
             next(started)
 
 
-def _from_nothing() -> float:
+def from_nothing() -> float:
     """Return the milliseconds from ``awk start`` until all workers run."""
     begin = time.perf_counter()
-    with running(_files(WAITS)) as measured:
-        _send_all(measured)
-        _until_all_run(measured)
+    with running(files_of(WAITS)) as measured:
+        send_all(measured)
+        until_all_run(measured)
         return (time.perf_counter() - begin) * 1000
 
 
 def _running() -> float:
     """Return the milliseconds from the first message until all workers run, after SETTLE_SECONDS of an idle kernel."""
-    with running(_files(WAITS)) as measured:
+    with running(files_of(WAITS)) as measured:
         time.sleep(SETTLE_SECONDS)
         begin = time.perf_counter()
-        _send_all(measured)
-        _until_all_run(measured)
+        send_all(measured)
+        until_all_run(measured)
         return (time.perf_counter() - begin) * 1000
 
 
 def _waiting() -> Iterator[Figure]:
     """Yield the CPU share of the kernel and its workers while all workers sleep."""
-    with running(_files(WAITS)) as measured:
-        _send_all(measured)
-        _until_all_run(measured)
+    with running(files_of(WAITS)) as measured:
+        send_all(measured)
+        until_all_run(measured)
         yield Figure(f"{WORKERS} waiting workers", cpu_share(measured.pid), 0.2, "% core")
 
 
 def _first_restarts() -> list[float]:
     """Return the milliseconds from SIGKILL of each worker until the next attempt of its agent starts."""
     taken: list[float] = []
-    with running(_files(WAITS, KILLS)) as measured:
-        _send_all(measured, KILLS)
-        _until_all_run(measured, KILLS)
+    with running(files_of(WAITS, KILLS)) as measured:
+        send_all(measured, KILLS)
+        until_all_run(measured, KILLS)
         time.sleep(SETTLE_SECONDS)
         pids = [row["pid"] for row in measured.connect().call("GET", "/ps")["agents"]]
         with measured.events("since=0&type=attempt.started") as started:
@@ -107,8 +111,8 @@ def _first_restarts() -> list[float]:
 
 def _exec_workers() -> Iterator[Figure]:
     """Yield the memory of the keepers of ``exec`` workers without output, and the time to stop these workers."""
-    with running(_files(NEVER_SPEAKS)) as measured:
-        _send_all(measured)
+    with running(files_of(NEVER_SPEAKS)) as measured:
+        send_all(measured)
         deadline = time.perf_counter() + 30
         while len(keepers := _keepers(measured.pid)) < WORKERS:
             assert time.perf_counter() < deadline, f"{len(keepers)} of {WORKERS} keepers"

@@ -83,7 +83,11 @@ def test_spaces_of_people_outlive_kernels_and_all_agents_can_be_mentioned_in_the
         "members": ["alice"],
         "state": "open",
     }
+    refused = project.awk("space", "create", "lab")
+    assert (refused.code != 0, "space 'lab' already exists" in refused.err) == (True, True), refused.err
     again(project)
+    batch = project.write("batch.jsonl", '{"to": "@global", "text": "@alice first"}\n{"to": "alice", "text": "more"}\n')
+    assert project.awk("send", "--batch", str(batch), "--json").json()["accepted"] == 2
 
     def answered(to: str, text: str) -> Any:
         sent = project.awk("run", to, text, "--json") if "@" not in to else project.awk("send", to, text, "--json")

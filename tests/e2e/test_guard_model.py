@@ -113,3 +113,36 @@ def test_what_direct_messages_and_much_work_taught_is_kept_once_however_often_th
         assert project.awk("agent", "soul", "alice", "--json").json()["soul"] == {}
     finally:
         project.stop()
+
+
+RECALL = """
+guard:
+  model: mock/guard
+  llm_recall: true
+  mock: [{ text: '{"relevant": [%s]}' }]
+limits: { workers: 1 }
+"""
+
+
+@pytest.mark.promise("P67")
+def test_a_prompt_has_the_entries_that_the_guards_model_chose_and_is_charged_to_the_guard(tmp_path: Path) -> None:
+    project = empty_project(tmp_path)
+    project.agent("alice", "text: noted")
+    entries = "".join(f"deploy{n}: deploys of host {n} go through staging\n" for n in range(1, 4))
+    project.write(".agents/alice/memory/working.yaml", entries)
+    project.write("moniro.yaml", RECALL % 2)
+    try:
+        assert project.awk("start").code == 0
+        sent = project.awk("send", "alice", "deploys", "--json").json()["instruction_ids"][0]
+        assert project.ended(sent)["status"] == "done"
+        parts = project.ask("GET", f"/instructions/{sent}/prompt")["parts"]
+        (recalled,) = [one["source"] for one in parts if one["name"] == "recalled" and one["trust"] != "system"]
+        asked = project.until("instruction.ended", holds=lambda one: one["agent"] == "guard")
+        question = project.ask("GET", f"/instructions/{asked['instruction']}/prompt")["messages"][-1]["text"]
+        assert f"> - 2:\n> > {recalled.removeprefix('working.yaml ')}:" in question
+        project.write("moniro.yaml", RECALL % 9)
+        sent = project.awk("send", "alice", "deploys", "--json").json()["instruction_ids"][0]
+        assert project.ended(sent)["status"] == "done"
+        assert project.ask("GET", f"/instructions/{sent}/prompt")["system"].count("go through staging") == 3
+    finally:
+        project.stop()

@@ -1,4 +1,4 @@
-"""``reuse: N``: one process serves several instructions of its agent, and what one left in it ends it."""
+"""``reuse: N`` and ``auto``: one process serves several instructions of its agent, and what one left in it ends it."""
 
 import sys
 import uuid
@@ -24,8 +24,7 @@ def work(project: Project, *texts: str) -> list[dict[str, object]]:
 
 
 def row(project: Project) -> dict[str, object]:
-    (found,) = project.ask("GET", "/ps")["agents"]
-    return dict(found)
+    return next(dict(one) for one in project.ask("GET", "/ps")["agents"] if one["name"] == "alice")
 
 
 def until_kept(project: Project) -> int:
@@ -136,3 +135,26 @@ def test_a_kept_worker_ends_with_its_agent_and_with_its_kernel(project: Project)
     kept = psutil.Process(until_kept(project))
     project.stop()
     assert survivors([kept], seconds=0) == []
+
+
+@pytest.mark.promise("P36", "P8")
+def test_a_project_that_reuses_workers_loses_nothing_with_one_that_is_killed_or_cancelled(project: Project) -> None:
+    """Only agents without access to the machine share a worker: ``bob`` has a shell."""
+    project.write("moniro.yaml", "defaults: {reuse: auto}\n")
+    script = "backend: mock\nmock: [{when: slow, do: [{sleep: 1h}]}, {do: [{text: done}]}]\n"
+    project.write(".agents/alice.yaml", script)
+    project.agent("bob", WHO, "text: done")
+    assert project.awk("start", "--trust").code == 0
+    work(project, "1")
+    first = until_kept(project)
+    psutil.Process(first).kill()
+    assert work(project, "2")[0]["text"] == "done"
+    second = until_kept(project)
+    slow = project.send("alice", "slow")
+    wait_until(lambda: row(project)["pid"] == second and "kept" not in str(row(project)["doing"]))
+    assert project.awk("cancel", slow).code == 0
+    assert [one["status"] for one in (project.ended(slow), *work(project, "3"))] == ["cancelled", "done"]
+    assert until_kept(project) not in (first, second)
+    for _ in range(2):
+        project.ended(project.send("bob"))
+    assert len({*pids(project)}) == 2

@@ -123,6 +123,10 @@ def test_many_idle_agents_are_one_line_and_the_others_are_all_listed(cli: Cli, k
     assert [len(cli("ps", *words).out.splitlines()) for words in (["-a"], ["@review"], ["-q"])] == [97, 97, 96]
     kernel.answers["GET /ps"] = Ps(agents=rows[:11])
     assert len(cli("ps").out.splitlines()) == 12
+    kernel.answers["GET /ps"] = Ps(agents=rows[:1], idle=9_999)
+    assert cli("ps").out.splitlines()[-1] == "9,999 idle (awk ps -a lists them)"
+    asked = [one.query for one in kernel.of("GET", "/ps")]
+    assert asked == [{"idle": "10"}, {"all": "true"}, {}, {}, {"idle": "10"}, {"idle": "10"}]
 
 
 def test_facts_that_people_do_not_read_are_left_out(cli: Cli, kernel: KernelDouble) -> None:

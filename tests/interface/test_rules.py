@@ -80,11 +80,22 @@ def test_the_rules_of_a_file_are_defined_in_their_order(cli: Cli, kernel: Kernel
     assert sent[1]["enabled"] is False
 
 
-@pytest.mark.parametrize("text", ["rules: [{nmae: x}]", "- [", "rules: []"])
-def test_a_file_that_has_no_rules_says_why(cli: Cli, tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("rules: [{nmae: x}]", "unknown key nmae:"),
+        ("- x", "Expected keys, got a text"),
+        ("{name: x, then: [{vote: {}}]}", "then[0].vote: missing key type:"),
+        ("{name: x, then: [{vote: soon}]}", "then[0].vote: expected keys, got a text"),
+        ("{name: x, requires: {grants: two}}", "requires.grants: expected a whole number, got a text"),
+        ("- [", ""),
+        ("rules: []", "contains no rules"),
+    ],
+)
+def test_a_file_that_has_no_rules_says_why(cli: Cli, tmp_path: Path, text: str, why: str) -> None:
     (tmp_path / "rules.yaml").write_text(text)
     done = cli("rule", "add", str(tmp_path / "rules.yaml"), "@review")
-    assert (done.code, "rules.yaml" in done.err) == (2, True)
+    assert (done.code, "rules.yaml" in done.err, why in done.err, "`" in done.err) == (2, True, True, False), done.err
 
 
 def test_a_trial_tells_what_a_rule_would_have_done(cli: Cli, kernel: KernelDouble) -> None:

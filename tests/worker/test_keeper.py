@@ -28,13 +28,9 @@ class Keeper:
         self.link, theirs = socket.socketpair()
         self.link.settimeout(TIMEOUT)
         with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-I", "-u", "-m", "worker", "--keeper", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                env={},
-            )
+            command = [sys.executable, "-I", "-u", "-m", "worker", "--keeper", str(theirs.fileno())]
+            null, pipe = subprocess.DEVNULL, subprocess.PIPE
+            self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=null, stdout=pipe, env={})
         self._lines = self.link.makefile("rb")
 
     def keep(self, *argv: str) -> None:
@@ -73,8 +69,7 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
 def test_it_reports_start_and_end_and_leaves_the_pipes_to_its_child(keeper: Keeper) -> None:
     """contracts 6: started{pid}, exited{code, rusage}."""
     keeper.keep("sh", "-c", "echo hi; exit 3")
-    started = keeper.started()
-    assert started.keeper == keeper.process.pid
+    assert keeper.started().keeper == keeper.process.pid
     assert keeper.output() == b"hi\n"
     exited = keeper.exited()
     assert (exited.code, exited.killed) == (3, False)
@@ -124,8 +119,7 @@ def test_what_a_sandbox_keeps_in_memory_counts(keeper: Keeper) -> None:
     keeper.keep(*box, "sh", "-c", "for n in '/tmp' '/tmp/a b'; do head -c 60M /dev/zero > \"$n/x\"; done; sleep 1000")
     keeper.started()
     keeper.link.sendall(encode(Bound(memory_bytes=100 << 20)))
-    exited = keeper.exited()
-    assert exited.signal == 9
+    assert (exited := keeper.exited()).signal == 9
     assert re.search(r"and (1[12]\d) MiB of files in memory .*may use 100 MiB \(limits.memory\)", exited.exceeded or "")
 
 

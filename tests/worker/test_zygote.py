@@ -10,14 +10,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from protocol.ipc import Fork, Kill, Ping, Retire
+from protocol.ipc import STANDBY, Fork, Kill, Ping, Retire
 from protocol.ndjson import encode
-from worker.__main__ import GRACE_SECONDS
+from worker.__main__ import GRACE_SECONDS, work
 
 TIMEOUT = 20.0
 
@@ -106,15 +108,13 @@ def test_it_lives_on_for_its_keepers_when_another_took_over(zygote: Zygote) -> N
     # Without the word it would end its keepers after the grace; nothing tells that it does not but time.
     assert select.select([keeper.socket], [], [], GRACE_SECONDS + 0.3)[0] == []
     keeper.socket.sendall(encode(Kill()))
-    exited = keeper.hear()
-    assert exited["killed"]
+    assert keeper.hear()["killed"]
     assert zygote.process.wait(TIMEOUT) == 0
 
 
 def test_a_keeper_that_is_not_wanted_starts_nothing(zygote: Zygote, tmp_path: Path) -> None:
     order = zygote.order(f"touch {tmp_path}/ran", lock=tmp_path / "gone")
-    exited = zygote.send(order).hear()
-    assert exited["failed"].startswith("ESTALE: ")
+    assert zygote.send(order).hear()["failed"].startswith("ESTALE: ")
     assert not (tmp_path / "ran").exists()
 
 
@@ -133,8 +133,7 @@ def test_an_order_whose_kernel_is_gone_starts_nothing(zygote: Zygote, tmp_path: 
 @pytest.mark.parametrize("descriptors", [1, 3])
 def test_an_order_without_its_descriptors_is_dropped_and_harms_no_other(zygote: Zygote, descriptors: int) -> None:
     dropped = zygote.send(zygote.order("exit 1"), descriptors)
-    started = zygote.send(zygote.order("exit 2")).hear()
-    assert started["t"] == "started"
+    assert zygote.send(zygote.order("exit 2")).hear()["t"] == "started"
     assert dropped.hear() == {}
 
 
@@ -157,10 +156,18 @@ def test_it_answers_a_ping_also_behind_an_order(zygote: Zygote) -> None:
 @pytest.mark.promise("IF07", "IF14")
 def test_what_cannot_be_read_is_ignored(zygote: Zygote) -> None:
     zygote.control.socket.sendall(b'{"t":"dance"}\nnoise\n')
-    started = zygote.send(zygote.order("exit 0")).hear()
-    assert started["t"] == "started"
+    assert zygote.send(zygote.order("exit 0")).hear()["t"] == "started"
 
 
 def test_a_conversation_on_the_loop_is_rehearsed_to_its_end_every_time() -> None:
-    script = "from worker.fork.warmup import warm_up_trio\nfor _ in range(15): warm_up_trio()"
+    script = "from worker.fork.warmup import os, rehearse, warm_up_trio\nfor _ in range(15): warm_up_trio()\n"
+    script += "known = os.listdir('/dev/fd'); rehearse(); assert os.listdir('/dev/fd') == known"
     subprocess.run([sys.executable, "-I", "-c", script], timeout=60, check=True)
+
+
+def test_only_a_standby_worker_rehearses(monkeypatch: pytest.MonkeyPatch) -> None:
+    rehearsed: list[str] = []
+    for attempt in ("i1-1", f"{STANDBY}1"):
+        monkeypatch.setattr("worker.fork.warmup.rehearse", partial(rehearsed.append, attempt))
+        work(Fork(attempt=attempt, lock="", cookie=""), 0, 0, Mock(return_value=0))
+    assert rehearsed == [f"{STANDBY}1"]

@@ -61,9 +61,8 @@ class OpenCall(msgspec.Struct):
             self.changes = tuple({"file": one.path, "old": one.old_text, "new": one.new_text} for one in diffs)
             self.words = tuple(one.content.text for one in pieces if one.content is not None and one.content.text)
         given = decoded(update.raw_input, dict[str, Any])
-        if given or (
-            given is None and update.raw_input != NULL
-        ):  # keep arguments of any type: they must be shown to the approver
+        # Keep arguments of any type: they must be shown to the approver
+        if given or (given is None and update.raw_input != NULL):
             self.args = Json(bytes(update.raw_input))
         meta = decoded(update.meta, CallMeta)
         if meta is not None and meta.claude_code.tool_name:

@@ -116,9 +116,8 @@ async def _work(start: Start, conversation: Conversation, link: KernelLink, env:
     kept = next((one for one in reversed(start.entries) if one.kind == "session" and one.session), None)
     message, anew = backend.first_prompt(conversation), ""
     if kept is not None:
-        if kept.note not in (None, start.cwd) or str(kept.session).startswith(
-            "-"
-        ):  # a leading dash would be parsed as an option
+        # A leading dash would be parsed as an option.
+        if kept.note not in (None, start.cwd) or str(kept.session).startswith("-"):
             raise Failed("session_lost", f"the session belongs to {kept.note}, but the attempt runs in {start.cwd}")
         message = backend.resume_prompt(conversation, start.granted)
         anew = backend.anew_prompt(conversation, start.granted)

@@ -17,6 +17,7 @@ from protocol import ipc
 from protocol.errors import UNSERVED, Cause
 from protocol.instruction import Usage
 from protocol.ipc import Granted, Result, Start, ToolCall
+from protocol.text import quoted
 from worker.conversation import Conversation, shorten
 from worker.models.model import Failed
 
@@ -277,7 +278,7 @@ def first_prompt(conversation: Conversation) -> str:
     earlier, asked = _split_opening(conversation)
     if not earlier:
         return asked
-    told = "\n\n".join(f"{_SPEAKERS[turn.role]}\n{_quoted(turn.text)}" for turn in earlier)
+    told = "\n\n".join(f"{_SPEAKERS[turn.role]}\n{quoted(turn.text)}" for turn in earlier)
     return f"{_BEFORE}\n\n{told}\n\n{_NOW}\n\n{asked}"
 
 
@@ -314,7 +315,7 @@ def anew_prompt(conversation: Conversation, granted: Sequence[Granted] = ()) -> 
             name = call.name if call is not None else result.name
             gave = "(unknown: the call was interrupted)" if result is None else shorten(result.text, DONE_BYTES)
             said.append(f"You called {name} with {shorten(args, DONE_BYTES)}. The result: {gave}")
-        steps.append("\n".join([_quoted("\n".join(said)), *(note.text for note in step.notes)]))
+        steps.append("\n".join([quoted("\n".join(said)), *(note.text for note in step.notes)]))
     left_out = max(0, len(steps) - DONE_STEPS)
     more = [f"({left_out} steps before these are left out.)"] if left_out else []
     continuation = resume_prompt(conversation, granted) if conversation.last is not None else GO_ON
@@ -324,7 +325,3 @@ def anew_prompt(conversation: Conversation, granted: Sequence[Granted] = ()) -> 
 def _split_opening(conversation: Conversation) -> tuple[Sequence[ipc.Turn], str]:
     thread = conversation.opening[: conversation.thread_turns]
     return thread, "\n\n".join(turn.text for turn in conversation.opening[conversation.thread_turns :])
-
-
-def _quoted(text: str) -> str:
-    return "\n".join(f"> {line}" for line in text.splitlines())

@@ -53,24 +53,19 @@ def start(order: Fork, stdio: Stdio, null: int, work: Work) -> int:
 
     ``null`` is a descriptor of /dev/null, which replaces a worker's stdin and stdout.
     """
-    if order.argv is None and order.cwd is None:
-        # Nothing can fail between this fork and the worker, so no report is needed.
-        try:
-            pid = os.fork()
-        except OSError as error:
-            raise NotStarted(f"{errno_name(error)}: fork") from error
-        if not pid:
-            _become(order, stdio, null, None, work)
-        return pid
-    read, write = os.pipe()
+    # Nothing can fail between the fork and a worker, so no report is needed.
+    ends = () if order.argv is None and order.cwd is None else os.pipe()
     try:
         pid = os.fork()
     except OSError as error:
-        os.close(read)
-        os.close(write)
+        for fd in ends:
+            os.close(fd)
         raise NotStarted(f"{errno_name(error)}: fork") from error
     if not pid:
-        _become(order, stdio, null, write, work)
+        _become(order, stdio, null, ends[1] if ends else None, work)
+    if not ends:
+        return pid
+    read, write = ends
     os.close(write)
     problem = os.read(read, _REPORT_BYTES)  # ends without data when exec closes the child's end
     os.close(read)
@@ -288,16 +283,10 @@ class TreeWatch:
         return late or self._exceeded is not None or self._status is not None or not self._lifeline.open
 
     def _poll_once(self) -> None:
-        patience_ms: int | None
-        if self._must_kill():
-            patience_ms = ROUND_MS
-        else:
-            look_ms = None if self._bound is None else int(process_tree.LOOK_SECONDS * 1000)
-            if self._kill_at is None:
-                patience_ms = look_ms
-            else:
-                kill_ms = max(0, int((self._kill_at - time.monotonic()) * 1000)) + 1
-                patience_ms = kill_ms if look_ms is None else min(kill_ms, look_ms)
+        waits_ms = [] if self._bound is None else [int(process_tree.LOOK_SECONDS * 1000)]
+        if self._kill_at is not None:
+            waits_ms.append(max(0, int((self._kill_at - time.monotonic()) * 1000)) + 1)
+        patience_ms = ROUND_MS if self._must_kill() else min(waits_ms, default=None)
         for fd, _event in self._poll.poll(patience_ms):
             if fd == self._lifeline.fd:
                 for asked in self._lifeline.requests():
@@ -380,8 +369,8 @@ class Keeper:
         child_since = process_tree.since(child)
         # If this keeper is killed, the next kernel finds the tree by pid and start time.
         os.write(lock, f"keeper {self._pid} {self._since}\nchild {child} {child_since}\n".encode())
-        set_title("keeper", order.attempt)
         self._lifeline.send(Started(pid=child, keeper=self._pid, pid_since=child_since, keeper_since=self._since))
+        set_title("keeper", order.attempt)
         exited = TreeWatch(self._lifeline, child, self._child_signal, self._poll).wait()
         os.close(lock)
         self._lifeline.send(exited)

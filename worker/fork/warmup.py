@@ -27,7 +27,16 @@ TIMES: Final = 12
 def warm_up() -> None:
     """Play a script without environment, files and network; leave no descriptor open."""
     for _ in range(TIMES):
-        _play(on_trio=False)
+        _play(_START, _GO)
+        rehearse()
+
+
+def rehearse() -> None:
+    """Play a script of one reply: a standby worker that has copied its pages then replies in 0.2 ms instead of 0.6."""
+    stdin, say = os.pipe()
+    os.write(say, _LINE)
+    os.close(say)
+    serve(stdin, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), {}, die=_die)
 
 
 def warm_up_keeper() -> None:
@@ -50,21 +59,18 @@ def warm_up_keeper() -> None:
 def warm_up_trio() -> None:
     """Play a script with a model on Trio's loop."""
     for _ in range(TIMES):
-        _play(on_trio=True)
+        _play(_START, on_trio=True)
 
 
-def _play(*, on_trio: bool) -> None:
+def _play(*frames: bytes, on_trio: bool = False) -> None:
     # The kernel's frames are sent in advance, one per datagram, so that each is read when needed.
     say, stdin = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     hear, stdout = os.pipe()
     with say:
-        say.send(encode(_START))
-        if on_trio:
-            model = _TwoReplies(say, hear)
-            serve(stdin.detach(), stdout, {}, die=_die, connect=lambda _start, _list_tools: model)
-        else:
-            say.send(encode(_GO))
-            serve(stdin.detach(), stdout, {}, die=_die, connect=None)
+        for frame in frames:
+            say.send(frame)
+        model = _TwoReplies(say, hear)
+        serve(stdin.detach(), stdout, {}, die=_die, connect=(lambda _start, _list_tools: model) if on_trio else None)
     os.close(hear)
 
 
@@ -92,7 +98,7 @@ class _TwoReplies:
         while b'"entry"' not in said:
             await wait_readable(self._hear)
             said += os.read(self._hear, 65536)
-        self._say.send(encode(_GO))  # not earlier: it would be ignored
+        self._say.send(_GO)  # not earlier: it would be ignored
 
     async def aclose(self) -> None:
         pass
@@ -102,6 +108,6 @@ def _die(how: MockExit) -> None:
     raise AssertionError(f"the rehearsal's script has no exit: {how}")
 
 
-_START: Final = msgspec.structs.replace(BLANK, mock=(Rule(do=(Action(text="-"), Action(text="-"))),))
-_GO: Final = Go(k=0)
+_LINE, _START = (encode(msgspec.structs.replace(BLANK, mock=(Rule(do=(Action(text="-"),) * n),))) for n in (1, 2))
+_GO: Final = encode(Go(k=0))
 _ORDER: Final = Fork(attempt="rehearsal", lock=os.devnull, cookie="")

@@ -13,7 +13,6 @@ Also contains the start frame for the warm-up of models before a fork.
 import json
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
@@ -168,6 +167,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     A date is compared with the ``date`` header, which has the same clock. Returns 0 for a past date, None for
     an invalid value, and at most the limit.
     """
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415  (loads 20 modules, of which one acts at each fork)
+
     text = headers.get("retry-after")
     date = headers.get("date")
     until: float | None

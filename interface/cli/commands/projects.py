@@ -41,13 +41,15 @@ def tell_missing(context: Context, answers: Sequence[Answer[Any]]) -> int:
     return count
 
 
-def ps_of_all(context: Context, chosen: Callable[[bytes], bytes], lines: Callable[[bytes], list[str]]) -> int:
-    """Print the process tables of all projects, filtered by ``chosen``. Returns 69 if a kernel did not answer."""
+def ps_of_all(
+    context: Context, path: str, chosen: Callable[[bytes], bytes], lines: Callable[[bytes], list[str]]
+) -> int:
+    """Print the tables at ``path`` of all projects, filtered by ``chosen``. Returns 69 if a kernel did not answer."""
     refuse_named_kernel(context)
 
     def ask(project: Project) -> Table | None:
         with closing(client_of(project)) as client:
-            document = client.get("/ps", {"all": "true"} if context.args.all else {})
+            document = client.get(path)
         try:
             table: Table = json.loads(chosen(document))
         except Failure as failure:

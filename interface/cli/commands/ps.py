@@ -37,10 +37,11 @@ def run_ps(context: Context) -> int:
         now, screen = context.clock.wall(), context.out.screen
         return ps_of_all(
             context,
+            ps_path(args),
             lambda body: _chosen(body, args.target, args.sort),
             lambda body: ps_lines(body, screen, now, shown, folds=folds),
         )
-    document = context.kernel().get("/ps", {"all": "true"} if args.all else {})
+    document = context.kernel().get(ps_path(args))
     notice = json.loads(document).get("notice")
     document = _chosen(document, args.target, args.sort)
     if args.quiet:
@@ -52,6 +53,12 @@ def run_ps(context: Context) -> int:
     if notice and not args.quiet:
         context.out.note(f"note: {one_line(str(notice))}")
     return 0
+
+
+def ps_path(args: "argparse.Namespace") -> str:
+    """Return the path of the rows that are printed: thousands of idle agents become one line."""
+    listed = args.target or args.quiet or args.json
+    return "/ps?all=true" if args.all else "/ps" if listed else f"/ps?idle={IDLE_ROWS}"
 
 
 def _columns(text: str) -> list[str]:
@@ -122,7 +129,7 @@ def ps_lines(
 
     report: Ps = read_fields(body)
     agents = [row for row in report.agents if row.state != "idle"]
-    idle = len(report.agents) - len(agents)
+    idle = len(report.agents) - len(agents) + report.idle
     if not folds or idle <= IDLE_ROWS:
         agents, idle = list(report.agents), 0
     titles = [column.title for column in COLUMNS]

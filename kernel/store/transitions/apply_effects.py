@@ -240,7 +240,9 @@ def _vouched(fact: Fact) -> bytes | None:
 
 
 INSERT_MESSAGE: Final = """
-INSERT INTO messages (kind, space, sender, addressed, text, hops, cause, run, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO messages (seq, kind, space, sender, addressed, text, hops, cause, run, at_ms)
+VALUES ((SELECT 1 + max(seq, coalesce((SELECT max(seq) FROM messages), 0)) FROM sqlite_sequence
+  WHERE name = 'messages'), ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 INSERT_DELIVERY: Final = """
@@ -249,9 +251,10 @@ INSERT INTO deliveries (message, agent, name, space, state, instruction) VALUES 
 
 INSERT_INSTRUCTION: Final = """
 INSERT INTO instructions
-  (agent, name, space, run, lane, state, waits_for, wait_key, answer_by_ms, message, hops, enqueued_ms, vouched,
+  (id, agent, name, space, run, lane, state, waits_for, wait_key, answer_by_ms, message, hops, enqueued_ms, vouched,
   by_mention, asked_by)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES ((SELECT 1 + max(seq, coalesce((SELECT max(id) FROM instructions), 0)) FROM sqlite_sequence
+  WHERE name = 'instructions'), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 JOIN: Final = """

@@ -38,7 +38,7 @@ from protocol.instruction import ENDED, Usage
 from protocol.ipc import Entry
 from protocol.message import SYSTEM, TEXT_LIMIT_BYTES, TOO_LARGE_HINT, MessageKind
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id, number_of
-from protocol.text import one_line
+from protocol.text import one_line, quoted
 
 IncompleteCause = Literal["budget", "limit", "total_timeout"]
 EndStatus = Literal["done", "incomplete", "failed", "dead", "cancelled"]
@@ -356,8 +356,7 @@ def _wake_opener(tx: Transaction, row: Subspace, hops: int) -> None:
     if last is not None:
         sender, said = last
         lines = said[:LAST_CHARACTERS].splitlines() + (["[cut]"] if len(said) > LAST_CHARACTERS else [])
-        quoted = "\n".join(f"> {line}" for line in lines)
         class_ = least(["agent", trust.in_space(tx.conn, row.space)])
-        text = f"{text} Last message there, from @{one_line(sender)} ({class_}):\n\n{quoted}"
+        text = f"{text} Last message there, from @{one_line(sender)} ({class_}):\n\n{quoted(chr(10).join(lines))}"
     payload = Wakes(agent=row.opener_key, name=row.opener)
     apply_fact(tx, Fact(Draft(kind="due", space=row.base, sender=SYSTEM, text=text, payload=payload), hops=hops))

@@ -11,7 +11,6 @@ from typing import Final, cast
 import apsw
 import msgspec
 
-from kernel.policy.curation import quoted
 from kernel.policy.documents import EVERYTHING
 from kernel.policy.vote_texts import announced, asked_to_break, cancelled, expired, resolved, voted
 from kernel.policy.voting import (
@@ -41,7 +40,7 @@ from kernel.store.voting import EndedBallot
 from protocol.errors import Refused
 from protocol.message import SYSTEM
 from protocol.names import AgentKey, InstructionId, message_id, number_of, place_of
-from protocol.text import one_line
+from protocol.text import one_line, quoted
 from protocol.voting import YES, BallotInfo, BallotState, ProposalTerms, Resolution
 
 

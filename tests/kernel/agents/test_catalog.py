@@ -146,6 +146,7 @@ MOCK = "backend: mock\nmock:\n"
         ("model: openai/x\nprompt: {system: x}\nsandbox: 'on'\nreuse: 2", "reuse", "would share", "remove one"),
         ("model: openai/x\nprompt: {system: x}\nreuse: 0", "reuse", "1", ""),
         ("model: openai/x\nprompt: {system: x}\nreuse: 1001", "reuse", "1000", ""),
+        ("model: openai/x\nprompt: {system: x}\nreuse: often", "reuse", "'often' is not allowed", "number: auto"),
         ("model: openai/x\n", "prompt", "is missing", "system_file"),
         ("model: llama\nprompt: {system: x}", "model", "'llama' is not a model", "provider/name"),
         ("model: anthropic/--danger\nprompt: {system: x}", "model", "'anthropic/--danger' is not", "use"),

@@ -60,6 +60,16 @@ async def test_an_agent_without_an_attempt_is_idle_and_has_no_pid(kernel: Served
     assert (row["name"], row["state"], row["pid"], row["rss_bytes"]) == ("alice", "idle", None, 0)
 
 
+async def test_more_idle_agents_than_asked_for_are_only_counted(kernel: ServedKernel) -> None:
+    for name in ("bob", "carl"):
+        (kernel.root / f".agents/{name}.yaml").write_text("backend: mock\nmock: [{text: hi}]\n")
+        await kernel.ask("POST", f"/agents/{name}/pause" if name == "bob" else f"/agents/{name}/reset")
+    (kernel.root / ".agents/carl.yaml").write_text("mok: 1\n")
+    few, most = await kernel.get("/ps?idle=1"), await kernel.get("/ps?idle=2")
+    assert ([row["name"] for row in few["agents"]], few["idle"]) == (["bob"], 2), "a broken file hides no valid agent"
+    assert (len(most["agents"]), most["idle"]) == (3, 0)
+
+
 async def test_ps_names_agents_as_they_can_be_sent_to(kernel: ServedKernel) -> None:
     """contracts 9: space|null; the member's name in the space that is shown, and none where there are several."""
     folder = kernel.root / ".workflows"

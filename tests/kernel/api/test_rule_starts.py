@@ -87,6 +87,31 @@ async def test_a_workflow_named_global_is_not_opened_by_a_message(kernel: Served
     assert (await kernel.get("/spaces"))["total"] == 0
 
 
+async def test_a_batch_opens_global_once_in_its_order_and_a_repetition_does_not_open_it_again(
+    kernel: ServedKernel,
+) -> None:
+    batch = {"messages": [{"to": "@global", "text": "@alice one"}, {"to": "@nope", "text": "x"},
+                          {"to": "@global", "text": "@alice two"}, {"to": "@global", "text": " "}]}  # fmt: skip
+    key = kernel.headers(Idempotency_Key="k")
+    first = await kernel.ask("POST", "/messages", batch, headers=key)
+    assert [one.get("refused", {}).get("code") for one in first.json["results"]] == [
+        None, "workflow_not_running", None, "bad_request",
+    ]  # fmt: skip
+    assert [one["text"] for one in (await kernel.get("/spaces/global:main/channel"))["messages"]][-2:] == [
+        "@alice one", "@alice two",
+    ]  # fmt: skip
+    assert (await kernel.ask("DELETE", "/spaces/global:main")).status == 200
+    replayed = await kernel.ask("POST", "/messages", batch, headers=key)
+    assert [one.get("sent", {}).get("message_id") for one in replayed.json["results"]] == ["m2", None, "m3", None]
+    assert (await kernel.get("/spaces"))["total"] == 0
+    again = {"messages": [{"to": "@global", "text": "@alice three"}]}
+    assert (await kernel.ask("POST", "/messages", again)).json["accepted"] == 1
+    (kernel.root / ".workflows/global.yaml").write_text(BOB)
+    await kernel.ask("DELETE", "/spaces/global:main")
+    (refused,) = (await kernel.ask("POST", "/messages", again)).json["results"]
+    assert refused["refused"]["hint"] == "start it: awk start global"
+
+
 async def test_a_space_of_a_person_has_no_limit_of_instructions(kernel: ServedKernel) -> None:
     await kernel.ask("POST", "/spaces", {"name": "lab", "members": ["alice"]})
     await change(kernel, "UPDATE workflows SET assigned = 1000000")

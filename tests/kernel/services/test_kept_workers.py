@@ -4,21 +4,27 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 import apsw
+import msgspec
 import pytest
 import trio
 import trio.testing
 
 from kernel.procs.handle import Handle
+from kernel.procs.spec import Spec
 from kernel.services.kept_workers import IDLE_SECONDS, MOST, IdleWorker, KeptWorkers, WorkerProcess
 from kernel.services.supervision import PLACES, InFlight
+from kernel.services.work_places import WorkPlace
 from kernel.store.transitions.lease import Leased
-from protocol.ipc import Entry, Progress, Result
+from protocol.ipc import Entry, Progress, Provider, Result
 from protocol.names import instruction_id
 from tests.kernel.services.kernel_core import Core
+from tests.kernel.services.test_handover import ATTEMPT, DEFINITION
+from tests.kernel.services.test_worker_session import START
 from tests.shorthand import present
 
 pytestmark = pytest.mark.promise("P36")
@@ -39,6 +45,9 @@ class FakeHandle:
 
     async def wait(self) -> None:
         await self.gone.wait()
+
+    def assign(self, attempt: str) -> None:
+        self.attempt = attempt
 
     async def aclose(self) -> None:
         self.gone.set()
@@ -87,6 +96,46 @@ async def test_one_that_is_taken_is_nobody_elses_to_end(workers: KeptWorkers) ->
         await trio.testing.wait_all_tasks_blocked()
         assert not kept.take().kept
     assert not handle.gone.is_set()
+
+
+FRAME = msgspec.structs.replace(
+    ATTEMPT.frame,
+    start=msgspec.structs.replace(START, provider=Provider(name="x", dialect="openai", api_key="k1")),
+    reuse=20,
+)
+
+
+@pytest.mark.parametrize(
+    ("agent", "frame", "start", "reused"),
+    [
+        ("alice", {}, {"attempt": "i2-1", "instruction": "i2", "token": "other", "message": "bye"}, True),
+        ("bob", {}, {}, False),
+        ("alice", {"reuse": 1}, {}, False),
+        ("alice", {"definition": msgspec.structs.replace(DEFINITION, max_steps=3)}, {}, False),
+        ("alice", {}, {"provider": Provider(name="x", dialect="openai", api_key="k2")}, False),
+        ("alice", {}, {"env": {"KEY": "v"}}, False),
+        ("alice", {}, {"tools": ("bash",)}, False),
+        ("alice", {}, {"cwd": "/tmp"}, False),
+    ],
+)
+async def test_a_worker_serves_only_its_agent_with_the_same_file_key_and_environment(
+    workers: KeptWorkers, agent: str, frame: dict[str, Any], start: dict[str, Any], reused: bool
+) -> None:
+    made: list[FakeHandle] = []
+
+    class Launcher:
+        async def spawn(self, _spec: Spec) -> FakeHandle:
+            await trio.lowlevel.checkpoint()
+            made.append(FakeHandle())
+            return made[-1]
+
+    place = WorkPlace(launcher=cast("Any", Launcher()))
+    first = await workers.begin(cast("Leased", FakeLease("alice")), FRAME, place)
+    present(workers.keep(first, cast("Leased", FakeLease("alice")), 20))
+    next_frame = msgspec.structs.replace(FRAME, start=msgspec.structs.replace(FRAME.start, **start), **frame)
+    worker = await workers.begin(cast("Leased", FakeLease(agent)), next_frame, place)
+    assert (worker is first, len(made)) == (reused, 1 if reused else 2)
+    assert made[0].gone.is_set() is (agent == "alice" and not reused)
 
 
 @pytest.mark.parametrize("what", ["quiet", "bare"])
@@ -146,6 +195,20 @@ def test_more_than_it_has_places_for_is_no_harm(tmp_path: Path) -> None:
         for block in blocks:
             block.__exit__(None, None, None)
         assert InFlight(place).left == frozenset()
+
+
+async def test_work_that_only_waits_is_not_charged_for_a_crash(tmp_path: Path) -> None:
+    place = tmp_path / "in-flight"
+    record, stopped = InFlight(place), trio.CancelScope()
+    with record.working("i1"):
+        with record.rest("i1", stopped):
+            assert InFlight(place).left == frozenset()
+            stopped.cancel()
+            await trio.lowlevel.checkpoint()
+        with suppress(OSError), record.rest("i1", trio.CancelScope()):
+            raise OSError
+        assert InFlight(place).left == frozenset({instruction_id(1)})
+    assert InFlight(place).left == frozenset()
 
 
 def test_without_a_record_nobody_knows(tmp_path: Path) -> None:

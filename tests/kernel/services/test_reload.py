@@ -1,5 +1,6 @@
 """Edited files beside a kernel that runs: they count at once, and what is wrong is told."""
 
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from kernel.agents.catalog import Catalog
+from kernel.agents.catalog import Catalog, LoadedAgent
 from kernel.agents.registration import file_spec, register
 from kernel.services import reload
 from kernel.services.reload import CannotWatch, DirectoryWatch, Reload, watch_directories
@@ -18,8 +19,10 @@ from kernel.store.agents import AgentSpec, put_agents
 from kernel.workflows.instruction_prompt import definition_for
 from kernel.workflows.load import definitions
 from protocol.agent import AgentDefinition
+from protocol.errors import Refused
 from protocol.message import Event
 from protocol.names import AgentKey
+from protocol.project import ProjectDefinition
 from tests.kernel.store.running_store import Store, open_store
 from tests.shorthand import present, running
 
@@ -269,3 +272,110 @@ async def test_who_was_made_at_run_time_and_has_a_file_after_a_crash_is_of_that_
         await it.following.run_once()
         origins = {one.key: one.origin for one in it.store.reader.now(agents.all)}
         assert origins == {"alice": "file", "carl": "file", "dora": "ephemeral"}
+
+
+async def test_of_many_files_only_the_edited_one_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And an agent is read again whose prompt file was edited."""
+    async with scene(tmp_path, "alice", "bob", "carl") as it:
+        (it.root / "prompts").mkdir()
+        (it.root / "prompts/dora.md").write_text("You are Dora.")
+        it.write(".agents/dora.yaml", "model: openai/x\nprompt: {system_file: prompts/dora.md}\n")
+        await told(it.store, "agent.changed", "dora")
+        await until_idle()
+        read: list[str] = []
+        one = it.catalog.agent
+
+        def noted(name: str, *more: ProjectDefinition) -> LoadedAgent:
+            read.append(name)
+            return one(name, *more)
+
+        monkeypatch.setattr(it.catalog, "agent", noted)
+        it.write(".agents/draft.tmp", "an editor's")
+        it.write(".agents/bob.yaml", SOUND.format("new"))
+        await told(it.store, "agent.changed", "bob")
+        await until_idle()
+        assert set(read) == {"bob"}
+        (it.root / "prompts/dora.md").unlink()
+        event = await told(it.store, "definition.broken")
+        assert (event.data["path"], set(read)) == (".agents/dora.yaml", {"bob", "dora"})
+        (it.root / ".agents/carl.yaml").unlink()
+        assert (await told(it.store, "agent.changed", "carl")).data["state"] == "deleted"
+
+
+async def test_a_refused_edit_is_applied_with_the_next_change_of_any_file(tmp_path: Path) -> None:
+    async with scene(tmp_path, "alice", "bob") as it:
+        with pytest.MonkeyPatch.context() as full:
+            refused = trio.Event()
+
+            async def refuse(*_values: object, **_named: object) -> None:
+                refused.set()
+                raise Refused("storage_full", "the disk is full")
+
+            full.setattr(reload, "take_over", refuse)
+            it.write(".agents/alice.yaml", SOUND.format("new"))
+            await refused.wait()
+        it.write(".agents/bob.yaml", SOUND.format("new"))
+        await told(it.store, "agent.changed", "alice")
+
+
+async def test_an_error_remains_until_it_is_mended_whatever_else_is_edited(tmp_path: Path) -> None:
+    async with scene(tmp_path, "alice", "bob") as it:
+        it.write(".agents/alice.yaml", BROKEN)
+        it.write(".agents/carl.yaml", "model: openai/x\nprompt: {system_file: lost/carl.md}\n")
+        await told(it.store, "definition.broken")
+        it.write(".agents/bob.yaml", SOUND.format("new"))
+        await told(it.store, "agent.changed", "bob")
+        await until_idle()
+        wrong = present(await it.following.current()).errors
+        assert [one.path for one in wrong] == [".agents/alice.yaml", ".agents/carl.yaml"]
+        (it.root / "lost").mkdir()
+        (it.root / "lost/carl.md").write_text("You are Carl.")  # in a folder that is not watched
+        it.write(".agents/bob.yaml", SOUND.format("newer"))
+        await told(it.store, "agent.changed", "carl")
+
+
+async def test_linked_files_and_winding_paths_are_followed(tmp_path: Path) -> None:
+    async with scene(tmp_path, "alice") as it:
+        for folder in ("a", "b"):
+            (it.root / folder).mkdir()
+        it.write("shared.yaml", SOUND.format("old"))
+        it.write("b/carl.md", "You are Carl.")
+        os.symlink("../shared.yaml", it.root / ".agents/bob.yaml")
+        it.write(".agents/carl.yaml", "model: openai/x\nprompt: {system_file: a/../b/carl.md}\n")
+        await told(it.store, "agent.changed", "carl")
+        await until_idle()
+        it.store.told.clear()
+        it.write("shared.yaml", SOUND.format("new"))
+        await told(it.store, "agent.changed", "bob")
+        (it.root / "b/carl.md").unlink()
+        assert (await told(it.store, "definition.broken")).data["path"] == ".agents/carl.yaml"
+
+
+async def test_an_edit_while_the_project_is_away_is_applied_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scene(tmp_path, "alice", "bob") as it:
+        seen = trio.Event()
+        with monkeypatch.context() as away:
+
+            def fault(_root: str) -> str:
+                seen.set()
+                return "moved"
+
+            away.setattr(reload, "root_fault", fault)
+            it.write(".agents/alice.yaml", SOUND.format("new"))
+            await seen.wait()
+        it.write(".agents/bob.yaml", SOUND.format("new"))
+        await told(it.store, "agent.changed", "alice")
+
+
+async def test_an_agent_whose_file_was_deleted_during_its_work_is_forgotten_later(tmp_path: Path) -> None:
+    async with scene(tmp_path, "alice", "bob") as it:
+        (sent,) = (await it.store.said("dm:alice", "work")).instruction_ids
+        leased = await it.store.take(sent)
+        (it.root / ".agents/alice.yaml").unlink()
+        await until_idle()
+        await it.store.close(sent, leased.epoch, status="done", text="")
+        it.store.told.clear()
+        it.write(".agents/bob.yaml", SOUND.format("new"))
+        assert (await told(it.store, "agent.changed", "alice")).data["state"] == "deleted"

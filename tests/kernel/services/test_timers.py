@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,10 +12,11 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.registration import register
+from kernel.agents.registration import refresh, register
 from kernel.agents.schedule import DEFAULT_PROMPT, wakes_text
 from kernel.agents.trust import GrantSource, ProjectTrust, TrustedFiles, schedule_units
 from kernel.rule.draft import Author, MemberSpec
+from kernel.services import timers as service
 from kernel.services.runs import Runs
 from kernel.services.timers import LONGEST_NAP_SECONDS, WAKING, Deadlines, Schedules
 from kernel.store import instructions, messages, timers, voting, workflows
@@ -24,7 +26,7 @@ from kernel.store.transitions.append import append
 from kernel.store.transitions.close import EndStatus
 from kernel.store.transitions.runs import stop_workflow
 from kernel.store.transitions.voting import create
-from kernel.store.writer import STORAGE_FULL, StoreLog
+from kernel.store.writer import STORAGE_FULL, StoreLog, Writer
 from protocol.agent import AgentDefinition, Schedule
 from protocol.errors import Cause
 from protocol.names import AgentKey, InstructionId, number_of
@@ -521,3 +523,40 @@ async def test_a_vote_that_wakes_nobody_is_known_to_the_alarm_and_ended_by_it() 
         ended = present(store.reader.now(voting.one, space, "p1"))
         assert (ended.state, ended.why) == ("expired", "deadline")
         assert wake.clear()
+
+
+async def test_schedules_that_are_due_together_share_a_commit(it: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow disk would delay the last of them by all others' commits."""
+    for name in ("alice", "bob", "carl"):
+        await it.agent("{wakeup: 5s}", name)
+    asked, all_asked, commit = 0, trio.Event(), type(it.store.writer).commit
+
+    async def waiting(self: Writer, *values: Any, **named: Any) -> object:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            all_asked.set()
+        with trio.fail_after(5):
+            await all_asked.wait()
+        return await commit(self, *values, **named)
+
+    monkeypatch.setattr(type(it.store.writer), "commit", waiting)
+    await it.pass_ms(5000)
+    assert [len(it.woken(f"dm:{name}")) for name in ("alice", "bob", "carl")] == [1, 1, 1]
+
+
+async def test_a_schedule_that_is_refused_holds_up_no_other(
+    it: Scene, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("alice", "bob"):
+        await it.agent("{wakeup: 5s}", name)
+
+    async def refused(key: AgentKey, *rest: Any) -> str:
+        if key == "alice":
+            raise STORAGE_FULL
+        return await refresh(key, *rest)
+
+    monkeypatch.setattr(service, "refresh", refused)
+    mock_clock.autojump_threshold = 0.01
+    await it.pass_ms(5000)
+    assert [len(it.woken(f"dm:{name}")) for name in ("alice", "bob")] == [0, 1]

@@ -1,7 +1,7 @@
 """The kernel's end of a worker's pipes, over a real pipe and a virtual clock."""
 
 import os
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,6 +12,7 @@ import trio.testing
 
 from kernel.services.worker_link import (
     DROPPED_PAUSE_SECONDS,
+    LARGE_BYTES,
     WINDOW_CHARACTERS,
     WINDOW_SECONDS,
     DeltaBatch,
@@ -48,6 +49,24 @@ def unread() -> Iterator[Pipe]:
     stdin = trio.lowlevel.FdStream(writing)
     yield Pipe(stdin)
     os.close(reading)
+
+
+async def test_a_long_frame_is_decoded_in_a_thread_and_short_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[object] = []
+
+    async def run_sync(work: Callable[[bytes], object], chunk: bytes) -> object:
+        threads.append(work)
+        return work(chunk)
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", run_sync)
+    reading, writing = os.pipe()
+    async with trio.lowlevel.FdStream(writing) as sender, trio.lowlevel.FdStream(reading) as receiver:
+        link = WorkerLink(Output(receiver))  # type: ignore[arg-type]
+        for characters in (10, 900_000):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(sender.send_all, encode(Delta(text="x" * characters)))
+                assert await link.receive() == Delta(text="x" * characters)
+            assert bool(threads) == (characters > LARGE_BYTES)
 
 
 @pytest.mark.promise("IF10")

@@ -13,9 +13,9 @@ from kernel.store.database import open_database
 from kernel.store.schema import BASE, CONVERTED, CannotOpen, migrations
 from kernel.store.snapshot import ID_GAP, SnapshotRefused, TreePlaces, check_snapshot, fit_snapshot, take_snapshot
 
-SCHEMA_30, SCHEMA_32, SCHEMA_33, TABLES_32 = (
+SCHEMA_30, SCHEMA_32, SCHEMA_33, SCHEMA_34, TABLES_32 = (
     Path(__file__).with_name(f"{name}.sql").read_text("utf-8")
-    for name in ("schema_30", "schema_32", "schema_33", "tables_32")
+    for name in ("schema_30", "schema_32", "schema_33", "schema_34", "tables_32")
 )
 TRUST = """
 ALTER TABLE instructions ADD COLUMN trust INTEGER NOT NULL DEFAULT 0;
@@ -24,7 +24,7 @@ CREATE INDEX instructions_doubted ON instructions (space, trust) WHERE trust > 1
 CREATE INDEX instructions_doubtful ON instructions (agent, trust) WHERE trust > 1;
 PRAGMA user_version = 31;
 """
-SCRIPTS = {30: SCHEMA_30, 31: SCHEMA_30 + TRUST, 32: SCHEMA_32, 33: SCHEMA_33}
+SCRIPTS = {30: SCHEMA_30, 31: SCHEMA_30 + TRUST, 32: SCHEMA_32, 33: SCHEMA_33, 34: SCHEMA_34}
 SHAPE = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name"
 VERSION = "PRAGMA user_version"
 
@@ -33,8 +33,7 @@ Rows = dict[str, list[dict[str, object]]]
 
 def old_database(path: Path, schema: int = 30) -> str:
     connection = apsw.Connection(str(path))
-    connection.execute("PRAGMA journal_mode = WAL").fetchall()
-    connection.execute(SCRIPTS[schema]).fetchall()
+    connection.execute(f"PRAGMA journal_mode = WAL; {SCRIPTS[schema]}").fetchall()
     connection.close()
     return str(path)
 

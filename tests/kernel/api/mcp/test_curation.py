@@ -7,7 +7,10 @@ import pytest
 import trio
 
 from kernel.services.guard import MemoryGuard
+from kernel.store.transitions.lease import lease
 from kernel.store.transitions.requeue import Requeue, requeue
+from protocol.memory_files import StoredEntry
+from protocol.names import AgentKey
 from tests.builders.api import REVIEW, ServedKernel
 from tests.kernel.api.client import meanwhile
 from tests.kernel.api.mcp.rpc import CALL_KEY, call, content
@@ -238,3 +241,83 @@ async def test_where_nothing_may_be_given_nobody_is_asked(kernel: ServedKernel) 
     told = await call(kernel, "memory_ask", {"agent": "alice", "query": "password"}, "bobs-token")
     assert (told["structuredContent"]["given"], told["structuredContent"]["summary"]) == ([], None)
     assert await questions(kernel) == []
+
+
+CHOOSES = 'guard: { model: "mock/guard", llm_recall: true }\n'
+
+
+def of_memory(kernel: ServedKernel) -> list[StoredEntry]:
+    """What a search finds of KNOWN, in this order: of a person, of the web, and two more of a person."""
+    knows(kernel)
+    contexts = kernel.services.files.contexts
+    return list(contexts.memory(contexts.place(AgentKey("alice"), None)).kept)
+
+
+async def chosen(kernel: ServedKernel, answer: str | None, scope: trio.CancelScope) -> tuple[list[str], str]:
+    """The keys of what is recalled, if the guard's model says ``answer`` (None: nothing), and what it was asked."""
+    leased = await kernel.writer.commit(lease, await kernel.send("bob@review", "deploys\n# Obey"), b"own")
+    assert leased is not None
+    wake, found = kernel.feed.new_wake(frozenset({"instruction.queued"})), of_memory(kernel)
+    recalled: list[str] = []
+
+    async def choose() -> None:
+        settings = guard_of(kernel).settings(leased.space)
+        shown = await guard_of(kernel).relevant(leased, scope, settings, "deploys\n# Obey", found)
+        recalled.extend(one.entry.key for one in shown)
+
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(choose)
+            await wake.wait()
+            assert guard_of(kernel).asking()
+            (asked,) = await questions(kernel)
+            if answer is None:
+                scope.cancel()
+            else:
+                await kernel.lease(asked["id"], "guards-token")
+                await kernel.end(asked["id"], text=answer)
+                await guard_of(kernel).run_once()
+    assert not guard_of(kernel).asking()
+    return recalled, (await kernel.get(f"/messages/{asked['message_ids'][0]}"))["message"]["text"]
+
+
+ALL = ["deploy", "deploy-web", "deploy-secret", "deploy-there"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "keys"),
+    [
+        ('{"relevant": [3, 1, 3]}', ["deploy", "deploy-secret", "deploy-there"]),
+        ('{"relevant": []}', ["deploy", "deploy-secret", "deploy-there"]),
+        ('{"relevant": [2]}', ["deploy", "deploy-secret", "deploy-there", "deploy-web"]),
+        *((said, ALL) for said in ("", "3", '{"relevant": [0]}', '{"relevant": [5]}', '{"relevant": "all"}')),
+        (None, ALL),
+    ],
+)
+async def test_the_guard_chooses_what_a_prompt_recalls_but_a_text_keeps_out_none_that_is_trusted_more(
+    kernel: ServedKernel, answer: str | None, keys: list[str]
+) -> None:
+    (kernel.root / ".workflows/review.yaml").write_text(REVIEW + CHOOSES)
+    await kernel.ask("DELETE", "/workflows/review")
+    assert (await kernel.ask("POST", "/workflows", {"workflow": "review"})).status == 201
+    recalled, asked = await chosen(kernel, answer, trio.CancelScope())
+    assert recalled == keys
+    assert "The work:\n> deploys\n> # Obey\n" in asked
+    assert "- 2:\n> deploy-web: deploys of others need a ticket\n" in asked
+
+
+@pytest.mark.parametrize("answer_seconds", [0.0])
+async def test_a_prompt_waits_once_for_a_guard_that_does_not_answer_and_never_without_the_setting(
+    kernel: ServedKernel,
+) -> None:
+    found = of_memory(kernel)
+    await kernel.ask("DELETE", "/workflows/review")
+    leased = await kernel.writer.commit(lease, await kernel.send("alice", "deploys"), b"own")
+    assert leased is not None
+    for setting, count in (("", 0), (CHOOSES, 1), (CHOOSES, 1)):
+        (kernel.root / "moniro.yaml").write_text(setting)
+        settings = guard_of(kernel).settings(leased.space)
+        shown = await guard_of(kernel).relevant(leased, trio.CancelScope(), settings, "deploys", found)
+        assert list(shown) == found
+        assert len(await questions(kernel)) == count
+    assert (await questions(kernel))[0]["status"] == "cancelled"
