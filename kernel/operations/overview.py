@@ -35,7 +35,7 @@ from protocol.api.overview import (
 from protocol.api.timeline import LeftOut, RunGraph, Timeline, TimelineBar, TimelineLane
 from protocol.errors import Refused
 from protocol.instruction import LARGEST, Usage
-from protocol.names import instruction_id, place_of, run_id
+from protocol.names import instruction_id, place_of, run_id, split_space
 from protocol.redaction import Redaction
 from protocol.text import encode_json
 
@@ -206,7 +206,7 @@ async def search(asked: SearchRequest, store: StoreAccess, memory: MemoryAccess)
     """Search all messages, steps and current documents of the project by words. Use it to find where something was
     said or done. Returns documents with all words first, then messages and steps, best match first."""
     check_query(asked.query)
-    space = None if asked.space is None else place_of(asked.space.removeprefix("@"))
+    space = None if asked.space is None else ":".join(split_space(place_of(asked.space.removeprefix("@"))))
     page, total, behind = page_of(asked, "n"), 0, False
     first = page.after or 0
     found: list[SearchHit] = []
