@@ -129,10 +129,8 @@ def timeline_of(conn: apsw.Connection, run: WorkflowRecord, now_ms: int, redacti
     cut = len(works) == WORKS or BARS in (len(tried), len(steps))
     total = timeline.count_bars(conn, run.id) + waits if cut else len(bars)
     names: dict[str, str] = {instruction_id(work.number): work.name for work in works}
-    bars_in, marks_in = (
-        _by(kept, lambda one: names[one.instruction]),
-        _by(timeline.marks(conn, run), lambda one: one[0]),
-    )
+    bars_in = _by(kept, lambda one: names[one.instruction])
+    marks_in = _by(timeline.marks(conn, run), lambda one: one[0])
     report, said = report_of(conn, run, now_ms, said=False), timeline.messages(conn, run.id, MESSAGES)
     return Timeline(
         run=run_id(run.id),
