@@ -71,15 +71,15 @@ const PARTS = {
 	}),
 	graph: graphPart,
 	spending: spendingPart,
-	changes: (id) => ({
+	changes: (id, _redraw, _again, asked = {}) => ({
 		load: async () => {
 			const report = await get(u`/runs/${id}`);
-			const [found, merge] = await Promise.all([find(u`/spaces/${report.run}/diff`, { run: report.id, patch: 1 }), find(u`/runs/${id}/merge`)]);
+			const [found, merge] = await Promise.all([find(u`/spaces/${report.run}/diff`, { run: report.id, patch: 1 }), report.status === "running" && !asked.merge ? null : find(u`/runs/${id}/merge`)]);
 			return { trees: found?.worktrees ?? [], merge: merge ?? report.delivery, space: report.run };
 		},
 		draw: ({ trees, merge }) => [
 			merge ? mergeFacts(merge) : null,
-			trees.length && merge?.state !== "merged" ? h("div.acts", doer("merge", () => post(u`/runs/${id}/merge`).then(() => null), { scope: "approve", sure: true })) : null,
+			trees.length && merge?.state !== "merged" ? h("div.acts", doer("merge", () => post(u`/runs/${id}/merge`).then((made) => void (asked.merge = made)), { scope: "approve", sure: true })) : null,
 			trees.length ? null : nothing("no_changes"),
 			trees.map(worktree),
 		],

@@ -1,7 +1,7 @@
 // Cost and tokens over time, and who talks to whom.
 
 import { get, u } from "./api.js";
-import { agentRef, button, Component, h, labelled, link, nothing } from "./dom.js";
+import { agentRef, button, Component, h, hashOf, labelled, nothing } from "./dom.js";
 import { clock, line } from "./text.js";
 import { tip } from "./timeline.js";
 import { t } from "./words.js";
@@ -99,5 +99,5 @@ function edge({ from, to, messages }, places, edges) {
 }
 
 const node = ({ name, messages, x, y }) =>
-	h("a", { href: link(["agent", name], "").props.href, "aria-label": `${name}: ${t("messages_n", { n: messages })}` },
+	h("a", { href: hashOf(["agent", name]) },
 		h("circle", { cx: x, cy: y, r: 16 }), h("text", { x, y: y + 4, "text-anchor": "middle" }, messages), h("text", { x, y: y + 30, "text-anchor": "middle" }, line(name, 24)));
