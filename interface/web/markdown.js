@@ -47,9 +47,7 @@ export function elementsOf(text) {
 }
 
 class Markdown extends Component {
-	shouldComponentUpdate({ text }) {
-		return text !== this.props.text;
-	}
+	shouldComponentUpdate = ({ text }) => text !== this.props.text;
 	render({ text, most }) {
 		const made = elementsOf(text);
 		return made === null ? block(text, "text", most, "said") : h("div.md", made);

@@ -105,10 +105,7 @@ export function keepNeeds(section, project) {
 			document.title = `(${total}) ${project}`;
 			section.hidden = total === 0;
 			const left = total - items.length;
-			render([
-				h("h2", { id: "needs-title" }, t("needs_title")),
-				h("ul.needs", items.map(row), left > 0 ? h("li", button(t("more_of", { n: left }), more)) : null),
-			], section);
+			render([h("h2", { id: "needs-title" }, t("needs_title")), h("ul.needs", items.map(row), left > 0 ? h("li", button(t("more_of", { n: left }), more)) : null)], section);
 		},
 	});
 }

@@ -17,26 +17,16 @@ const PAGE = 100;
 export function pager(again, forward = "next_page", back = "first_page") {
 	const pages = {
 		at: null,
-		buttons: (next) => [
-			button(next == null ? "" : t(forward), () => again((pages.at = next))),
-			button(pages.at === null ? "" : t(back), () => again((pages.at = null))),
-		],
+		buttons: (next) => [button(next == null ? "" : t(forward), () => again((pages.at = next))), button(pages.at === null ? "" : t(back), () => again((pages.at = null)))],
 	};
 	return pages;
 }
 
 // A list that stays at its end if it was there.
 class Messages extends Component {
-	componentDidMount() {
-		this.base.scrollTop = this.base.scrollHeight;
-	}
-	getSnapshotBeforeUpdate() {
-		const { scrollHeight, scrollTop, clientHeight } = this.base;
-		return scrollHeight - scrollTop - clientHeight < 40;
-	}
-	componentDidUpdate(_props, _state, isLow) {
-		if (isLow && this.props.follow) this.base.scrollTop = this.base.scrollHeight;
-	}
+	componentDidMount = () => (this.base.scrollTop = this.base.scrollHeight);
+	getSnapshotBeforeUpdate = () => this.base.scrollHeight - this.base.scrollTop - this.base.clientHeight < 40;
+	componentDidUpdate = (_props, _state, isLow) => isLow && this.props.follow && this.componentDidMount();
 	render({ messages }) {
 		return h("ol.messages", { ref: (made) => (this.base = made), tabindex: 0, role: "list", "aria-label": t("tab_channel") }, messages.map((one) => h("li", { key: `${one.seq} ${one.cleared}`, "data-seq": one.seq }, messageParts(one))));
 	}
@@ -60,7 +50,7 @@ const PARTS = {
 			draw([channel, { members }]) {
 				const [earlier, newest] = pages.buttons(channel.next);
 				return [
-					h("p.members", members.slice(0, 50).map((one) => [agentRef(one.agent || one.name), " ", state(one.state), " "])),
+					h("details.members", { open: members.length < 12 }, h("summary", t("members_n", { n: members.length })), members.slice(0, 200).map((one) => [agentRef(one.agent || one.name), " ", state(one.state), " "])),
 					earlier, channel.messages.length ? h(Messages, { messages: channel.messages, follow: pages.at === null }) : nothing(), newest,
 					may("operate") ? sendForm(targetOfSpace(space)) : null,
 				];

@@ -19,9 +19,9 @@ export function columnsOf(series, valueOf) {
 }
 
 class Chart extends Component {
-	componentDidMount() {
-		this.componentDidUpdate();
-	}
+	componentDidMount = () => this.componentDidUpdate();
+	componentWillUnmount = () => this.plot?.destroy();
+	render = ({ name }) => h("div.chart", { ref: (made) => (this.base = made), role: "group", "aria-label": name });
 	componentDidUpdate() {
 		const { series, valueOf, digits } = this.props;
 		const stroke = getComputedStyle(this.base).color;
@@ -30,12 +30,6 @@ class Chart extends Component {
 		const lines = series.map((one, place) => ({ label: line(one.name, 40), stroke: COLORS[place % COLORS.length], width: 2, value: shown, points: { show: true, size: 5 } }));
 		this.plot?.destroy();
 		this.plot = new globalThis.uPlot({ width: this.base.clientWidth || WIDE, height: 190, series: [{}, ...lines], axes: [axis, { ...axis, size: 64 }] }, columnsOf(series, valueOf), this.base);
-	}
-	componentWillUnmount() {
-		this.plot?.destroy();
-	}
-	render({ name }) {
-		return h("div.chart", { ref: (made) => (this.base = made), role: "group", "aria-label": name });
 	}
 }
 

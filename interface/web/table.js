@@ -107,16 +107,11 @@ export function keepAgents(section) {
 			found.agents.length + found.idle ? null : h("p.empty", t("empty_agents"), " ", h("code", "awk init --example hello")),
 			h("div.scroll", { hidden: !shown.length }, h("table", { "aria-labelledby": "agents-title" }, h("thead", h("tr", columns.map(head))), h("tbody", shown.slice(0, most).map((one) => row(one, columns, now))))),
 			button(shown.length > most ? t("more_of", { n: shown.length - most }) : "", () => draw((most += PAGE))),
-			button(idle ? t("idle_n", { n: idle }) : unfolded ? t("fold_idle") : "", () => again((unfolded = !unfolded)), { id: "idle", class: "quiet" }),
+			button(idle ? t("idle_n", { n: idle }) : unfolded ? t("fold_idle") : "", () => again((unfolded = !unfolded)), { id: "idle" }),
 		], section);
 		settle();
 	}
 
-	const view = watch({
-		load: () => get("/ps", { idle: unfolded || filter ? null : FEW }),
-		wants: /^(?!worker.log)/,
-		every: BUSY_MS,
-		draw: (data) => draw((found = data)),
-	});
+	const view = watch({ load: () => get("/ps", { idle: unfolded || filter ? null : FEW }), wants: /^(?!worker.log)/, every: BUSY_MS, draw: (data) => draw((found = data)) });
 	setInterval(() => document.hidden || draw(), 1000);
 }

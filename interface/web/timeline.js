@@ -5,7 +5,7 @@ import { clock, duration, line } from "./text.js";
 import { t } from "./words.js";
 
 const ROW = 34;
-const MOST = 4000;
+const MOST = 4000; // of each, to draw
 const HIGH = { attempt: 24, model: 16, tool: 16, wait: 6 };
 const MARKS = { vote: "◆", merge: "⬇", task: "●", approval: "▲" };
 const TICKS = 5;
@@ -70,10 +70,6 @@ export class Timeline extends Component {
 		this.moved = true; // no click follows
 		this.setState({ window: zoomed([from + a * (to - from), from + b * (to - from)], all, 1) });
 	}
-	click(event) {
-		if (this.moved) event.preventDefault();
-		this.moved = false;
-	}
 	render({ lanes, messages, now }, { window = null }) {
 		const [from, to] = window ?? this.frame();
 		const { names, bars, marks, arrows } = placed({ lanes, messages }, from, to, now);
@@ -82,7 +78,7 @@ export class Timeline extends Component {
 		const known = new Set(lanes.map((one) => one.agent));
 		const pointer = {
 			onpointerdown: (event) => event.button === 0 && (this.held = this.at(event)), onpointerup: (event) => this.drop(event),
-			onclickcapture: (event) => this.click(event), ondblclick: () => this.zoom(null),
+			onclickcapture: (event) => this.moved && ((this.moved = false), event.preventDefault()), ondblclick: () => this.zoom(null),
 			onwheel: (event) => event.ctrlKey && (event.preventDefault(), this.zoom(event.deltaY > 0 ? 1.4 : 0.7, this.at(event))),
 		};
 		const zoom = (label, name, ...step) => button(label, () => this.zoom(...step), { "aria-label": t(name), title: t(name), class: "quiet" });
@@ -94,8 +90,7 @@ export class Timeline extends Component {
 			h("div.lanes", { tabindex: 0, role: "group", ...labelled("timeline_keys"), placeholder: null, onkeydown: (event) => this.key(event) },
 				h("ul.names", names.map((name) => h("li", { key: name, title: name }, known.has(name) ? agentRef(name) : line(name, 40)))),
 				h("svg", { class: "timeline", height, ...pointer },
-					tip,
-					names.map((name, row) => h("line", { key: name, class: "rail", x1: "0", x2: "100%", y1: y(row), y2: y(row) })),
+					tip, names.map((name, row) => h("line", { key: name, class: "rail", x1: "0", x2: "100%", y1: y(row), y2: y(row) })),
 					bars.slice(0, MOST).map((one) => bar(one, y(one.row))),
 					arrows.slice(0, MOST).map((one) => arrow(one, y)),
 					marks.slice(0, MOST).map((one) => mark(one, y(one.row))),

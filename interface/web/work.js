@@ -209,12 +209,8 @@ export function approvalView({ path: [, id] }) {
 
 // The resource that holds the whole of a long text, loaded on demand.
 class Whole extends Component {
-	async load() {
-		this.setState({ text: (await find(u`/resources/${this.props.id}`))?.content ?? "" });
-	}
-	render(_props, { text = null }) {
-		return text === null ? button(t("all"), () => this.load()) : block(text, "text", 2 ** 21);
-	}
+	load = async () => this.setState({ text: (await find(u`/resources/${this.props.id}`))?.content ?? "" });
+	render = (_props, { text = null }) => (text === null ? button(t("all"), this.load) : block(text, "text", 2 ** 21));
 }
 
 export function messageParts(one) {
