@@ -17,6 +17,7 @@ import { t } from "./words.js";
 
 const QUEUED = 100;
 const PAGE = 100;
+const ASKED = 8; // messages of a question
 const BEFORE = 5; // steps that are shown before the one that the address names
 const ENDED = ["done", "incomplete", "failed", "dead", "cancelled"];
 
@@ -66,11 +67,13 @@ export function instructionView({ path: [, id, part = "steps", step], again }) {
 		written: id,
 		async load() {
 			const info = await get(u`/instructions/${id}`);
-			return { info, rest: await shown.load(info) };
+			const isAsked = info.waits_for === "person" && !ENDED.includes(info.status);
+			const asked = isAsked ? await Promise.all(info.message_ids.slice(-ASKED).map((one) => get(u`/messages/${one}`))) : null;
+			return { info, asked, rest: await shown.load(info) };
 		},
-		draw: ({ info, rest }) => [
+		draw: ({ info, asked, rest }) => [
 			summary(info),
-			info.waits_for === "person" && !ENDED.includes(info.status) ? question(info) : null,
+			asked ? question(info, asked) : null,
 			tabs(["instruction", id], Object.keys(PARTS), part),
 			shown.draw(rest, info),
 		],
@@ -87,7 +90,7 @@ function summary(info) {
 			state: standing(status, why, info.until), agent: agentRef(targetOf(agent, space)), space: spaceRef(space), used: usageText(usage),
 			approval: ref(info.approval), continues: ref(info.continues), said_in: info.message_ids.slice(0, 8).map((one) => [ref(one), " "]),
 		}),
-		info.waits_for === "person" ? null : markdown(info.text, 1500),
+		info.text ? markdown(info.text, 1500) : null,
 		handover ? markdown(`${handover.done}\n\n${handover.next}`) : null,
 		h("div.acts",
 			ENDED.includes(status) ? null : doer("cancel", () => post(u`/instructions/${id}/cancel`).then(() => null), { sure: true }),
@@ -98,8 +101,8 @@ function summary(info) {
 }
 
 // What a person is asked, above the field for the answer.
-const question = ({ id, agent, text }) =>
-	h("section.question", h("h3", t("asked_you")), markdown(text, 4000),
+const question = ({ id, agent }, asked) =>
+	h("section.question", h("h3", t("asked_you")), asked.map(({ message }) => messageParts(message)),
 		may("approve") ? form([["answer", "answer", { tag: "textarea", rows: 3, required: true }]], t("action_answer"), ({ answer }, key) => post(u`/instructions/${id}/answer`, { text: answer, as: agent }, key).then(() => null), { id: "answer", kind: "to" }) : null,
 	);
 

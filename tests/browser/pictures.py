@@ -75,8 +75,8 @@ def built() -> Project:
     project.write(".agents/writer.yaml", json.dumps(asking))
     project.write(".agents/carol.yaml", "backend: human\n")
     project.agent("broken", "error: { http_status: 400 }")
-    assert project.awk("start").code == 0
-    assert project.awk("run", "release", "--trust", "--detach").code == 0
+    assert project.awk("start").code == project.awk("trust", "--yes").code == 0
+    assert project.awk("run", "release", "--detach").code == 0
     project.ask("POST", "/spaces/release:main/tasks", {"tasks": tasks})
     project.ask("POST", "/spaces/release:main/tasks/t1/claim")
     for to in ("writer", "carol", "broken"):

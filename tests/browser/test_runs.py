@@ -44,7 +44,7 @@ def test_a_run_has_a_lane_for_each_agent_also_for_one_that_said_nothing(worked: 
     assert kinds["attempt"] >= 5 and kinds["model"] > 4 and kinds["tool"] > 4, kinds
     assert tab.page.locator(".timeline a rect.failed").count() >= 1
     assert tab.page.locator(".timeline a .arrow").count() >= 3
-    hrefs = set(tab.page.evaluate("() => [...document.querySelectorAll('.timeline a')].map((one) => one.hash)"))
+    hrefs = set(tab.page.evaluate("() => [...document.querySelectorAll('.timeline a')].map((one) => one.getAttribute('href'))"))
     assert all(one.startswith(("#/instruction/", "#/message/", "#/approval/", "#/search/")) for one in hrefs)
     assert "incomplete" in tab.page.inner_text("#drawer") and tab.errors == []
 
@@ -70,7 +70,7 @@ def test_a_timeline_zooms_by_keyboard_and_by_dragging_and_its_bars_lead_to_steps
     assert shown.inner_text() != whole
     tab.page.get_by_role("button", name="Show all").click()
     assert shown.inner_text() == whole
-    tab.page.evaluate("() => { location.hash = document.querySelector('a:has(rect.failed)').hash; }")
+    tab.page.evaluate('() => { location.hash = document.querySelector("a:has(rect.failed)").getAttribute("href"); }')
     tab.page.wait_for_selector("#drawer .steps li.failed.chosen")
     assert "no_such_test" in tab.page.inner_text("#drawer .steps li.failed.chosen")
 
