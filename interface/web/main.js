@@ -15,7 +15,7 @@ import { language, setLanguage, t } from "./words.js";
 
 const byId = (id) => document.getElementById(id);
 const { dataset } = document.body;
-const KEYS = { "/": "slash", "?": "question", Esc: "escape", "↑ ↓ j k": "arrows", Enter: "enter", "+ − 0 ← →": "zoom", n: "n", a: "a", r: "r", m: "m" };
+const KEYS = { "/": "slash", "?": "question", Esc: "escape", "↑ ↓ j k": "arrows", Enter: "enter", "+ - 0 ← →": "zoom", n: "n", a: "a", r: "r", m: "m" };
 let drawer = null;
 
 function signedOut(reason) {

@@ -39,7 +39,7 @@ const tokensOf = (one) => one.input_tokens + one.output_tokens;
 export function spendingPart(run, redraw, again) {
 	let by = "agent";
 	return {
-		load: () => get("/spending", { by, run }),
+		load: () => get("/spending", { by, run, bucket: run ? "minute" : "hour" }),
 		draw({ series, total_usd: total }) {
 			const all = [...series].sort((a, b) => sum(b.points, "cost_usd") - sum(a.points, "cost_usd"));
 			const shown = all.slice(0, NAMES);
