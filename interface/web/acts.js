@@ -28,9 +28,8 @@ class Doer extends Component {
 }
 
 // A button; `sure` asks for confirmation. Null if the token lacks the scope.
-export function doer(name, act, { scope = "operate", sure = false, label = t(`action_${name}`) ?? name, key = name } = {}) {
-	return may(scope) ? h(Doer, { key, id: key, name, act, sure, label }) : null;
-}
+export const doer = (name, act, { scope = "operate", sure = false, label = t(`action_${name}`) ?? name, key = name } = {}) =>
+	may(scope) ? h(Doer, { key, id: key, name, act, sure, label }) : null;
 
 class Form extends Component {
 	async submit(event) {

@@ -3,8 +3,7 @@
 import { lexer } from "./vendor/marked.js";
 import { block, Component, h, whole } from "./dom.js";
 
-const LONGEST = 20_000; // longer texts are shown as they are
-const DEEPEST = 12;
+const [LONGEST, DEEPEST] = [20_000, 12]; // longer texts are shown as they are
 const SAFE = /^(https?:\/\/|mailto:|#)/i;
 
 const away = (href) => (href.startsWith("#") ? {} : { target: "_blank", rel: "noreferrer" });
@@ -32,9 +31,7 @@ const MAKERS = {
 	table: ({ header, rows }, deep) => h("div.scroll", h("table", h("thead", cells("th", header, deep)), h("tbody", rows.map((row) => cells("td", row, deep))))),
 };
 
-function inner(tokens, deep = 0) {
-	return tokens.map((one) => (deep < DEEPEST && Object.hasOwn(MAKERS, one.type) ? MAKERS[one.type](one, deep + 1) : whole(one.raw)));
-}
+const inner = (tokens, deep = 0) => tokens.map((one) => (deep < DEEPEST && Object.hasOwn(MAKERS, one.type) ? MAKERS[one.type](one, deep + 1) : whole(one.raw)));
 
 // Exported for the tests: the tokens' elements, or null if the text is shown as it is.
 export function elementsOf(text) {

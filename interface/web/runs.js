@@ -59,7 +59,7 @@ export function runView({ path: [, id, part = "timeline"], again, redraw }) {
 const PARTS = {
 	timeline: (id) => ({
 		load: () => get(u`/runs/${id}/timeline`),
-		draw: ({ report, why, space, lanes, messages, from, to, left_out: left }) => [
+		draw: ({ report, why: reason, space, lanes, messages, from, to, left_out: left }, why = reason ?? endOf(report, messages)) => [
 			why ? h("p", { class: report.status === "running" ? "notice" : "bad" }, line(why, 1000)) : null,
 			summary(report, space),
 			h("h3", t("tab_timeline")),
@@ -85,6 +85,9 @@ const PARTS = {
 		],
 	}),
 };
+
+// The system's last word on a run that did not succeed.
+const endOf = ({ status }, messages) => (["running", "done"].includes(status) ? null : messages.findLast((one) => one.from === "system")?.text);
 
 function summary({ status, exit_code: code, verdict, usage, duration_seconds: seconds, delivery, instructions, failed_calls: failed }, space) {
 	const isOver = status !== "running";

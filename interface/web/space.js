@@ -27,9 +27,8 @@ class Messages extends Component {
 	componentDidMount = () => (this.base.scrollTop = this.base.scrollHeight);
 	getSnapshotBeforeUpdate = () => this.base.scrollHeight - this.base.scrollTop - this.base.clientHeight < 40;
 	componentDidUpdate = (_props, _state, isLow) => isLow && this.props.follow && this.componentDidMount();
-	render({ messages }) {
-		return h("ol.messages", { ref: (made) => (this.base = made), tabindex: 0, role: "list", "aria-label": t("tab_channel") }, messages.map((one) => h("li", { key: `${one.seq} ${one.cleared}`, "data-seq": one.seq }, messageParts(one))));
-	}
+	render = ({ messages }) =>
+		h("ol.messages", { ref: (made) => (this.base = made), tabindex: 0, role: "list", "aria-label": t("tab_channel") }, messages.map((one) => h("li", { key: `${one.seq} ${one.cleared}`, "data-seq": one.seq }, messageParts(one))));
 }
 
 // #/space/review:main/channel, documents, tasks or votes

@@ -8,12 +8,12 @@ import { t } from "./words.js";
 
 const COLORS = ["#3f86c9", "#c47a3a", "#4b9e60", "#a263b5", "#bb5a62", "#808d2c", "#2f8d8d", "#8b705f"];
 const NAMES = 8;
-const WIDE = 640;
-const HIGH = 380;
+const [WIDE, HIGH] = [640, 380];
 
-// uPlot's columns: the times of all series, and the values of each.
-export function columnsOf(series, valueOf) {
-	const times = [...new Set(series.flatMap((one) => one.points.map((point) => Date.parse(point.at) / 1000)))].sort((a, b) => a - b);
+// uPlot's columns: the times of all series, with those before and after that have no usage, and the values of each.
+export function columnsOf(series, valueOf, step) {
+	const used = series.flatMap((one) => one.points.map((point) => Date.parse(point.at) / 1000));
+	const times = [...new Set(used.flatMap((at) => [at - step, at, at + step]))].sort((a, b) => a - b);
 	const values = series.map((one) => new Map(one.points.map((point) => [Date.parse(point.at) / 1000, valueOf(point)])));
 	return [times, ...values.map((found) => times.map((at) => found.get(at) ?? 0))];
 }
@@ -23,13 +23,13 @@ class Chart extends Component {
 	componentWillUnmount = () => this.plot?.destroy();
 	render = ({ name }) => h("div.chart", { ref: (made) => (this.base = made), role: "group", "aria-label": name });
 	componentDidUpdate() {
-		const { series, valueOf, digits } = this.props;
+		const { series, valueOf, digits, step } = this.props;
 		const stroke = getComputedStyle(this.base).color;
 		const axis = { stroke, grid: { stroke: "#8883", width: 1 }, ticks: { stroke: "#8883", width: 1 } };
 		const shown = (_, value) => (value == null ? "" : value.toFixed(digits));
 		const lines = series.map((one, place) => ({ label: line(one.name, 40), stroke: COLORS[place % COLORS.length], width: 2, value: shown, points: { show: true, size: 5 } }));
 		this.plot?.destroy();
-		this.plot = new globalThis.uPlot({ width: this.base.clientWidth || WIDE, height: 190, series: [{}, ...lines], axes: [axis, { ...axis, size: 64 }] }, columnsOf(series, valueOf), this.base);
+		this.plot = new globalThis.uPlot({ width: this.base.clientWidth || WIDE, height: 190, series: [{}, ...lines], axes: [axis, { ...axis, size: 64 }] }, columnsOf(series, valueOf, step), this.base);
 	}
 }
 
@@ -40,7 +40,8 @@ export function spendingPart(run, redraw, again) {
 	let by = "agent";
 	return {
 		load: () => get("/spending", { by, run, bucket: run ? "minute" : "hour" }),
-		draw({ series, total_usd: total }) {
+		draw({ series, bucket, total_usd: total }) {
+			const step = { minute: 60, hour: 3600 }[bucket];
 			const all = [...series].sort((a, b) => sum(b.points, "cost_usd") - sum(a.points, "cost_usd"));
 			const shown = all.slice(0, NAMES);
 			const toggle = (name) => button(t(`by_${name}`), () => again((by = name)), { "aria-pressed": `${by === name}` });
@@ -48,8 +49,8 @@ export function spendingPart(run, redraw, again) {
 			return h("div",
 				h("div.bar", h("p.big", `$${(total ?? 0).toFixed(4)}`), h("span.acts", toggle("agent"), toggle("model"))),
 				all.length ? null : nothing(),
-				shown.length ? [h("h3", t("cost_usd")), h(Chart, { series: shown, valueOf: (one) => one.cost_usd ?? 0, digits: 4, name: t("cost_usd") })] : null,
-				shown.length ? [h("h3", t("tokens")), h(Chart, { series: shown, valueOf: tokensOf, digits: 0, name: t("tokens") })] : null,
+				shown.length ? [h("h3", t("cost_usd")), h(Chart, { series: shown, valueOf: (one) => one.cost_usd ?? 0, digits: 4, step, name: t("cost_usd") })] : null,
+				shown.length ? [h("h3", t("tokens")), h(Chart, { series: shown, valueOf: tokensOf, digits: 0, step, name: t("tokens") })] : null,
 				all.length ? h("div.scroll", h("table", h("thead", h("tr", [t(`by_${by}`), t("cost_usd"), t("tokens_in"), t("tokens_out")].map((text, place) => h(place ? "th.number" : "th", { scope: "col" }, text)))), h("tbody", all.map(row)))) : null,
 			);
 		},

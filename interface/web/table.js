@@ -6,7 +6,7 @@ import { watch } from "./stream.js";
 import { age, line, since, size, targetOf } from "./text.js";
 import { t } from "./words.js";
 
-const PAGE = 200;
+const [PAGE, FEW] = [200, 8]; // rows, idle agents that are not folded
 const SLOW_S = 10;
 const BUSY_MS = 3000; // CPU and memory change without events
 
@@ -57,7 +57,6 @@ export function sorted(rows, title, backwards) {
 }
 
 const MAIN = ["NAME", "STATE", "AGE", "DOING", "QUEUE", "COST$", "STATUS", "MODEL", "DIFF", "TASKS"];
-const FEW = 8; // so many idle agents are listed
 
 export function keepAgents(section) {
 	let found = { agents: [], idle: 0 };
@@ -67,10 +66,7 @@ export function keepAgents(section) {
 	let [wide, unfolded] = [false, false];
 	const settle = roving(section, "tbody th a");
 	const again = () => view.again();
-	const change = (event) => {
-		filter = event.target.value.trim();
-		again();
-	};
+	const change = (event) => again((filter = event.target.value.trim()));
 
 	const head = ([title, , number]) => {
 		const isDown = order?.[1] !== Boolean(number);

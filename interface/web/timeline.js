@@ -4,11 +4,9 @@ import { agentRef, button, Component, h, hashOf, labelled, placeOfId } from "./d
 import { clock, duration, line } from "./text.js";
 import { t } from "./words.js";
 
-const ROW = 34;
-const MOST = 4000; // of each, to draw
+const [ROW, MOST, TICKS] = [34, 4000, 5]; // MOST: bars, arrows and marks to draw
 const HIGH = { attempt: 24, model: 16, tool: 16, wait: 6 };
 const MARKS = { vote: "◆", merge: "⬇", task: "●", approval: "▲" };
-const TICKS = 5;
 
 // What is visible between two times, with x in percent of their distance: {names, bars, marks, arrows}. `to` of what runs is `now`.
 export function placed({ lanes, messages }, from, to, now) {
@@ -42,10 +40,7 @@ export const tip = h("defs", h("marker", { id: "tip", viewBox: "0 0 6 6", refX: 
 const percent = (value) => `${(1 + 0.98 * value).toFixed(3)}%`; // with a margin for what is at an end
 
 export class Timeline extends Component {
-	frame() {
-		const { from, to, now } = this.props;
-		return [Date.parse(from), Math.max(to ? Date.parse(to) : now, Date.parse(from) + 10)];
-	}
+	frame = ({ from, to, now } = this.props) => [Date.parse(from), Math.max(to ? Date.parse(to) : now, Date.parse(from) + 10)];
 	zoom(factor, centre, part) {
 		const all = this.frame();
 		this.setState(({ window = null }) => ({ window: factor === null ? null : zoomed(window ?? all, all, factor, centre, part) }));
@@ -57,10 +52,7 @@ export class Timeline extends Component {
 		event.stopPropagation();
 		this.zoom(...step);
 	}
-	at(event) {
-		const { left, width } = event.currentTarget.getBoundingClientRect();
-		return Math.min(Math.max((event.clientX - left) / width, 0), 1);
-	}
+	at = ({ currentTarget: svg, clientX }) => Math.min(Math.max((clientX - svg.getBoundingClientRect().left) / svg.clientWidth, 0), 1);
 	drop(event) {
 		const [a, b] = [this.held, this.at(event)].sort((one, other) => one - other);
 		this.held = undefined;

@@ -15,10 +15,7 @@ import { sendForm, turnParts } from "./talk.js";
 import { argumentsOf, clock, duration, line, spaceOf, targetOf, usageText } from "./text.js";
 import { t } from "./words.js";
 
-const QUEUED = 100;
-const PAGE = 100;
-const ASKED = 8; // messages of a question
-const BEFORE = 5; // steps that are shown before the one that the address names
+const [PAGE, ASKED, BEFORE] = [100, 8, 5]; // rows, messages of a question, steps before the one that the address names
 const ENDED = ["done", "incomplete", "failed", "dead", "cancelled"];
 
 const standing = (word, why, until) => [state(word), why ? ` (${why})` : "", until ? ` ${t("until", { at: clock(until) })}` : ""];
@@ -44,7 +41,7 @@ export function agentView({ path: [, target] }) {
 		every: 5000,
 		async load() {
 			key ??= await keyOf(target);
-			return Promise.all([get("/ps", { all: "true" }), get(u`/agents/${key}/queue`, { limit: QUEUED }), find(u`/agents/${key}/thread`, { limit: 20 })]);
+			return Promise.all([get("/ps", { all: "true" }), get(u`/agents/${key}/queue`, { limit: PAGE }), find(u`/agents/${key}/thread`, { limit: 20 })]);
 		},
 		draw([{ agents }, waiting, history]) {
 			const row = agents.find((one) => [key, target].includes(targetOf(one.name, one.space)));

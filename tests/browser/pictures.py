@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tests.browser.conftest import PACKAGES, WATCHED, Opened, browser_path
 from tests.conftest import empty_project
+from tests.e2e.processes import wait_until
 from tests.project import Project
 
 WIDE: Final = {"width": 1360, "height": 860}
@@ -82,7 +83,7 @@ def built() -> Project:
     for to in ("writer", "carol", "broken"):
         project.send(to, "may we **release** on Friday?")
     project.until("approval.requested")
-    project.until("instruction.ended", holds=lambda event: event["agent"] == "tester")
+    wait_until(lambda: project.ask("GET", "/runs/r1")["status"] != "running")
     return project
 
 

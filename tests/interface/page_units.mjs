@@ -69,7 +69,12 @@ for (const of of [">".repeat(5000), "[".repeat(5000), "*a ".repeat(5000), "- ".r
 	assert.ok(performance.now() - began < 2000, of.slice(0, 5));
 }
 
-assert.deepEqual(spending.columnsOf([{ points: [{ at: second(1), v: 2 }] }, { points: [{ at: second(0), v: 3 }] }], (of) => of.v), [[0, 1], [0, 2], [3, 0]]);
+assert.deepEqual(spending.columnsOf([{ points: [{ at: second(1), v: 2 }] }, { points: [{ at: second(0), v: 3 }] }], (of) => of.v, 1), [[-1, 0, 1, 2], [0, 0, 2, 0], [0, 3, 0, 0]]);
+
+// The text of a reply grows while it is written, and is dropped once the step is stored.
+stream.heard([], [["i1", "ab"], ["i2", "x"]]);
+stream.heard([{ type: "instruction.step", instruction: "i2" }], [["i1", "c"]]);
+assert.deepEqual([...stream.live], [["i1", "abc"]]);
 
 // Addresses lead to views, and nothing else does.
 assert.deepEqual(drawer.pathOf("#/agent/alice%40review%3Amain"), ["agent", "alice@review:main"]);
