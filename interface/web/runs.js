@@ -95,7 +95,7 @@ function summary({ status, exit_code: code, verdict, usage, duration_seconds: se
 	const calls = Object.entries(failed ?? {});
 	return facts({
 		state: state(status), exit_code: isOver ? `${code}` : "", verdict, space: spaceRef(space), took: isOver ? duration(seconds) : "", used: usageText(usage),
-		instructions: counts.map(([word, count]) => [state(word), ` ${count} `]), failed_calls: calls.length ? h("span.bad", calls.map(([name, count]) => `${name} ×${count} `)) : null,
+		instructions: counts.length ? counts.map(([word, count]) => [state(word), ` ${count} `]) : null, failed_calls: calls.length ? h("span.bad", calls.map(([name, count]) => `${name} ×${count} `)) : null,
 		delivery: delivery && [state(delivery.state), ` ${delivery.into ?? ""} ${delivery.why ?? ""}`],
 	});
 }

@@ -118,4 +118,4 @@ function mark({ kind, id, label: said, x }, y) {
 }
 
 const label = (tick, from, to, height) =>
-	h("text", { class: "tick", x: percent((100 * tick) / TICKS), y: height - 4, "text-anchor": tick === 0 ? "start" : tick === TICKS ? "end" : "middle" }, clock(from + ((to - from) * tick) / TICKS).slice(11));
+	h("text", { class: tick % TICKS ? "tick" : "tick end", x: percent((100 * tick) / TICKS), y: height - 4, "text-anchor": tick === 0 ? "start" : tick === TICKS ? "end" : "middle" }, clock(from + ((to - from) * tick) / TICKS).slice(11));
