@@ -1,7 +1,7 @@
 """The project and its runs at a glance: overview, timelines, graphs, spending over time, and search."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from operator import attrgetter
 from typing import Annotated, Final
@@ -15,7 +15,7 @@ from kernel.operations.context import KernelControl, MemoryAccess, ProcessContro
 from kernel.operations.history import Query, check_query
 from kernel.operations.operation import Forward, ToolFront, operation, page_of
 from kernel.operations.runs import OneRun, report_of
-from kernel.policy.timeline import Bar, bars_of, graph_of, newest, why_of
+from kernel.policy.timeline import bars_of, graph_of, newest, why_of
 from kernel.store import agents, spending, timeline, workflows
 from kernel.store import search as find
 from kernel.store.archive import Scope
@@ -123,7 +123,11 @@ def timeline_of(conn: apsw.Connection, run: WorkflowRecord, now_ms: int, redacti
     steps = timeline.steps(conn, ids, BARS)
     attempts_of = {number: tuple(rows) for number, rows in groupby(tried, attrgetter("instruction"))}
     steps_of = {number: tuple(rows) for number, rows in groupby(steps, attrgetter("instruction"))}
-    bars = [bar for one in works for bar in bars_of(one, attempts_of.get(one.number, ()), steps_of.get(one.number, ()))]
+    bars = [
+        bar
+        for one in works
+        for bar in bars_of(one, attempts_of.get(one.number, ()), steps_of.get(one.number, ()), rfc3339)
+    ]
     kept, waits = newest(bars, BARS), sum(bar.kind == "wait" for bar in bars)
     cut = len(works) == WORKS or BARS in (len(tried), len(steps))
     total = timeline.count_bars(conn, run.id) + waits if cut else len(bars)
@@ -137,27 +141,22 @@ def timeline_of(conn: apsw.Connection, run: WorkflowRecord, now_ms: int, redacti
         why=why_of(report.status, run.limited_by, works),
         since=rfc3339(run.started_ms),
         until=optional_rfc3339(run.ended_ms),
-        lanes=_lanes(conn, run, {one.number: one.name for one in works}, kept, redaction),
+        lanes=_lanes(conn, run, {instruction_id(one.number): one.name for one in works}, kept, redaction),
         messages=redaction.of_row(said[::-1]),
         left_out=LeftOut(bars=total - len(kept), messages=timeline.count_messages(conn, run.id) - len(said)),
     )
 
 
 def _lanes(
-    conn: apsw.Connection, run: WorkflowRecord, names: dict[int, str], bars: Iterable[Bar], redaction: Redaction
+    conn: apsw.Connection,
+    run: WorkflowRecord,
+    names: Mapping[str, str],
+    bars: Iterable[TimelineBar],
+    redaction: Redaction,
 ) -> tuple[TimelineLane, ...]:
     found: defaultdict[str, list[TimelineBar]] = defaultdict(list)
     for bar in bars:
-        shown = TimelineBar(
-            kind=bar.kind,
-            at=rfc3339(bar.at),
-            until=optional_rfc3339(bar.until),
-            instruction=instruction_id(bar.instruction),
-            step=bar.step,
-            label=bar.label,
-            failed=bar.failed,
-        )
-        found[names[bar.instruction]].append(shown)
+        found[names[bar.instruction]].append(bar)
     marks: defaultdict[str, list[TimelineMark]] = defaultdict(list)
     for agent, mark in timeline.marks(conn, run):
         marks[agent].append(redaction.of_row(mark))

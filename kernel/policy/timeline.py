@@ -1,12 +1,12 @@
 """Timeline of a run: bars of its instructions, the reason of its failure, and the graph of its messages. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kernel.policy.run_completion import BY_REASON
 from kernel.policy.traces import IN_ORDER
-from protocol.api.timeline import BarKind, GraphEdge, GraphNode
+from protocol.api.timeline import BarKind, GraphEdge, GraphNode, TimelineBar
 from protocol.instruction import Status, Usage, WaitReason
 from protocol.names import instruction_id
 
@@ -51,30 +51,23 @@ class StepRow(NamedTuple):
     usage: Usage | None
 
 
-class Bar(NamedTuple):
-    """TimelineBar (protocol.api.timeline) with numbers instead of ids and formatted times."""
-
-    kind: BarKind
-    at: int
-    until: int | None
-    instruction: int
-    label: str
-    step: int | None = None
-    failed: bool = False
-
-
-def bars_of(work: WorkRow, attempts: Sequence[AttemptRow], steps: Iterable[StepRow]) -> Iterator[Bar]:
-    """Yield the bars of one instruction; ``attempts`` and ``steps`` are in order."""
+def bars_of(
+    work: WorkRow, attempts: Sequence[AttemptRow], steps: Iterable[StepRow], time: Callable[[int], str]
+) -> Iterator[TimelineBar]:
+    """Yield the bars of one instruction; ``attempts`` and ``steps`` are in order, and ``time`` formats milliseconds."""
+    name, label = instruction_id(work.number), "queued"
     since: int | None = work.enqueued_ms
-    label = "queued"
     for one in attempts:
         if since is not None and one.started_ms - since >= SHORTEST_WAIT_MS:
-            yield Bar("wait", since, one.started_ms, work.number, label)
+            yield TimelineBar("wait", time(since), time(one.started_ms), name, None, label, False)
         since, label = one.ended_ms, one.outcome or "queued"
-        failed = one.outcome is not None and one.outcome not in IN_ORDER
-        yield Bar("attempt", one.started_ms, one.ended_ms, work.number, one.outcome or "", None, failed)
-    if since is not None and (work.ended_ms is None or work.ended_ms - since >= SHORTEST_WAIT_MS):
-        yield Bar("wait", since, work.ended_ms, work.number, label if work.ended_ms else work.waits_for or "queued")
+        until = None if since is None else time(since)
+        failed = one.outcome not in (None, *IN_ORDER)
+        yield TimelineBar("attempt", time(one.started_ms), until, name, None, one.outcome or "", failed)
+    if since is not None and work.ended_ms is None:
+        yield TimelineBar("wait", time(since), None, name, None, work.waits_for or "queued", False)
+    elif since is not None and work.ended_ms is not None and work.ended_ms - since >= SHORTEST_WAIT_MS:
+        yield TimelineBar("wait", time(since), time(work.ended_ms), name, None, label, False)
     started = {one.epoch: one.started_ms for one in attempts}
     ends = dict(started)
     for step in steps:
@@ -82,11 +75,11 @@ def bars_of(work: WorkRow, attempts: Sequence[AttemptRow], steps: Iterable[StepR
         begun = min(max(started.get(step.epoch, 0), begun), step.at_ms)
         ends[step.epoch] = step.at_ms
         kind: BarKind = "model" if step.tool is None else "tool"
-        label = (work.model if step.tool is None else step.tool)[:LABEL_CHARACTERS]
-        yield Bar(kind, begun, step.at_ms, work.number, label, step.k + 1, step.failed)
+        label = (step.tool or work.model)[:LABEL_CHARACTERS]
+        yield TimelineBar(kind, time(begun), time(step.at_ms), name, step.k + 1, label, step.failed)
 
 
-def newest(bars: Iterable[Bar], limit: int) -> list[Bar]:
+def newest(bars: Iterable[TimelineBar], limit: int) -> list[TimelineBar]:
     """Return at most ``limit`` bars, oldest first. Calls are left out before attempts and waits, and old ones first."""
     kept = sorted(bars, key=lambda bar: (bar.step is None, bar.at))[-limit:]
     return sorted(kept, key=lambda bar: (bar.at, bar.step or 0))
@@ -114,7 +107,7 @@ def why_of(status: str, limited_by: str | None, works: Iterable[WorkRow]) -> str
     return f"{instruction_id(first.number)} of {first.name} is {first.state}{cause}{f'; {others} more' * bool(others)}"
 
 
-class Said(NamedTuple):
+class SentMessage(NamedTuple):
     """Message with its recipients, separated by blanks."""
 
     sender: str
@@ -122,7 +115,7 @@ class Said(NamedTuple):
     text: str
 
 
-def graph_of(said: Iterable[Said]) -> tuple[tuple[GraphNode, ...], tuple[GraphEdge, ...]]:
+def graph_of(said: Iterable[SentMessage]) -> tuple[tuple[GraphNode, ...], tuple[GraphEdge, ...]]:
     """Return the nodes and edges of the messages ``said``, the most messages first."""
     sent, edges, mentions = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for one in said:

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import apsw
 import msgspec
 
-from kernel.policy.timeline import AttemptRow, Said, StepRow, WorkRow
+from kernel.policy.timeline import AttemptRow, SentMessage, StepRow, WorkRow
 from kernel.store import rows
 from kernel.store.entries import bare_name
 from kernel.store.rows import Sql
@@ -39,7 +39,7 @@ WHERE e.epoch > 0 AND e.kind IN ('reply', 'tool') LIMIT ?
 """
 
 
-class _Call(msgspec.Struct, frozen=True):
+class _CallEntry(msgspec.Struct, frozen=True):
     kind: str
     name: str | None = None
     is_error: bool = False
@@ -47,7 +47,7 @@ class _Call(msgspec.Struct, frozen=True):
     usage: Usage | None = None
 
 
-_call: Final = msgspec.json.Decoder(_Call).decode
+_call: Final = msgspec.json.Decoder(_CallEntry).decode
 
 
 def steps(conn: apsw.Connection, of: Sequence[int], limit: int) -> list[StepRow]:
@@ -131,5 +131,5 @@ said = Sql("""
 SELECT sender, addressed, text FROM messages INDEXED BY messages_run
 WHERE run = :run AND kind NOT IN ('approval', 'due', 'done', 'failed') AND at_ms >= :since AND at_ms < :until
 ORDER BY seq DESC LIMIT 20000
-""").rows(Said)
+""").rows(SentMessage)
 """Return the newest 20,000 messages of a run in a period."""

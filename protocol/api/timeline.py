@@ -12,7 +12,7 @@ BarKind = Literal["attempt", "model", "tool", "wait"]
 MarkKind = Literal["vote", "merge", "task", "approval"]
 
 
-class TimelineBar(Body, frozen=True, kw_only=True):
+class TimelineBar(Body, frozen=True):
     """Period of an instruction: an attempt, a model or tool call within it, or a wait. ``until`` is null while it
     lasts."""
 

@@ -41,7 +41,7 @@ def configure_show(parser: argparse.ArgumentParser) -> None:
     flag(parser, "--full", about="with --steps: print arguments and results in full")
     count_flag(parser, what="with --steps: number of first calls")
     flag(parser, "--timeline", about="for a run: draw the work of each agent over time")
-    parser.add_argument("--graph", choices=GRAPHS, help="for a run: print the graph of its messages")
+    parser.add_argument("--graph", choices=tuple(GRAPHS), help="for a run: print the graph of its messages")
     parser.add_argument("--html", metavar="FILE", help="for a run: write a web page with its timeline to FILE")
     flag(parser, "--force", about="with --html: replace an existing file")
     archive_flag(parser)
