@@ -1,5 +1,6 @@
-"""Makes docs/images/page-*.png: ``.venv/bin/python -m tests.browser.pictures [FOLDER]``, after ``scripts/test browser``."""
+"""Makes docs/images/page-*.png, after ``scripts/test browser``: ``python -m tests.browser.pictures [FOLDER]``."""
 
+import importlib
 import json
 import sys
 import tempfile
@@ -7,9 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.browser.conftest import PACKAGES, WATCHED, Opened, browser_path
-from tests.conftest import empty_project
 from tests.e2e.processes import wait_until
-from tests.project import Project
+from tests.project import Project, empty_project
 
 WIDE: Final = {"width": 1360, "height": 860}
 PHONE: Final = {"width": 390, "height": 780}
@@ -65,7 +65,11 @@ def built() -> Project:
         {"key": "test", "title": "Test it", "needs": ["code"]},
         {"key": "docs", "title": "Describe it", "needs": ["code"]},
     ]
-    flow = {"workspace": {"git": "worktree"}, "agents": agents, "kickoff": "@lead @observer please build a slug function."}
+    flow = {
+        "workspace": {"git": "worktree"},
+        "agents": agents,
+        "kickoff": "@lead @observer please build a slug function.",
+    }
     project.write(".workflows/release.yaml", json.dumps(flow))
     project.write(".gitignore", ".agents/\n.workspace/\n")
     project.write("README.md", "# Slug\n")
@@ -90,8 +94,7 @@ def built() -> Project:
 def main(folder: Path) -> None:
     """Build the project once, and show each place in a tab of its own."""
     sys.path.append(str(PACKAGES))
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415  (installed by scripts/test browser)
-
+    sync_playwright = importlib.import_module("playwright.sync_api").sync_playwright
     project = built()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox", "--disable-gpu"])
@@ -105,7 +108,7 @@ def main(folder: Path) -> None:
                 tab.go(place)
             tab.settled()
             tab.page.screenshot(path=folder / f"{name}.png")
-            print(name, tab.errors, tab.page.evaluate("() => window.reports"))
+            assert tab.page.evaluate("() => window.reports") == [], name
         browser.close()
     project.stop()
 

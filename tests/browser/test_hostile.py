@@ -103,7 +103,15 @@ def places() -> list[str]:
     """Everything that can be opened in the page, what names itself by a payload too."""
     space = "team:main"
     found = [f"space/{space}/{part}" for part in ("channel", "documents", "tasks", "votes")]
-    found += ["doc/team:main/notes.md", "doc/team:main/said.md", "run/r1", "run/r1/graph", "run/r1/spending", "run/r1/changes", "approval/a1"]
+    found += [
+        "doc/team:main/notes.md",
+        "doc/team:main/said.md",
+        "run/r1",
+        "run/r1/graph",
+        "run/r1/spending",
+        "run/r1/changes",
+        "approval/a1",
+    ]
     found += [f"agent/{name}" for name in ("loud@team", "asking", "failing", "quiet@team")]
     for number in range(1, 4):
         found += [f"instruction/i{number}{part}" for part in ("", "/prompt", "/attempts", "/changes")]

@@ -61,7 +61,16 @@ async def test_every_file_of_the_page_is_served_under_a_policy_that_lets_nothing
 
 async def test_nothing_else_is_a_file_of_the_page(kernel: ServedKernel) -> None:
     no_token = kernel.headers(None)
-    for path in ("/page/", "/page/token", "/page/x.js", "/page/..%2f__init__.py", "/page/%2e%2e/SKILL.md", "/page//x", "/page/vendor/x", "/page/vendor/..%2fx"):
+    for path in (
+        "/page/",
+        "/page/token",
+        "/page/x.js",
+        "/page/..%2f__init__.py",
+        "/page/%2e%2e/SKILL.md",
+        "/page//x",
+        "/page/vendor/x",
+        "/page/vendor/..%2fx",
+    ):
         assert (await kernel.ask("GET", path, headers=no_token)).status in (401, 404), path
     assert (await kernel.ask("GET", "/page/keys", headers=no_token)).status == 404
     assert (await kernel.ask("POST", "/page/index.html", {}, headers=no_token)).status == 401
