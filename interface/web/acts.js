@@ -38,8 +38,7 @@ class Form extends Component {
 		const inputs = fields.map(([name]) => event.target.elements[name]);
 		const values = Object.fromEntries(inputs.map((one) => [one.name, one.type === "checkbox" ? one.checked : one.value]));
 		const given = JSON.stringify(values);
-		if (given !== this.given) this.key = crypto.randomUUID(); // sent again after a lost answer, it has one effect
-		this.given = given;
+		[this.given, this.key] = [given, given === this.given ? this.key : crypto.randomUUID()]; // sent again after a lost answer, it has one effect
 		const came = await carry(() => act(values, this.key), label);
 		if (came === undefined) return;
 		this.given = null;

@@ -48,8 +48,7 @@ export function keepDrawer(aside) {
 		if (!isOpen) opener = document.activeElement;
 		end();
 		if (!path) return isOpen ? back() : undefined;
-		let found;
-		let refused = "";
+		let [found, refused] = [undefined, ""];
 		const spec = VIEWS[path[0]]({ path, again: () => view.again(), redraw: () => paint() });
 		if (!spec) return;
 		function paint() {

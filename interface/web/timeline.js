@@ -47,10 +47,12 @@ export class Timeline extends Component {
 	}
 	key(event) {
 		const step = { "+": [0.5], "=": [0.5], "-": [2], 0: [null], ArrowLeft: [1, 0, -0.25], ArrowRight: [1, 0, 0.25] }[event.key];
-		if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
+		const turn = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+		if (!(step ?? turn) || event.ctrlKey || event.metaKey || event.altKey) return;
 		event.preventDefault();
-		event.stopPropagation();
-		this.zoom(...step);
+		const links = [...event.currentTarget.querySelectorAll("svg a")];
+		if (turn) links.at((links.indexOf(document.activeElement) + turn) % links.length)?.focus();
+		else this.zoom(...step);
 	}
 	at = ({ currentTarget: svg, clientX }) => Math.min(Math.max((clientX - svg.getBoundingClientRect().left) / svg.clientWidth, 0), 1);
 	drop(event) {

@@ -1,6 +1,8 @@
 """What a person sees of work that goes on: overview, lanes of a run, diffs, questions; and how they start it."""
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -64,6 +66,8 @@ def test_a_timeline_zooms_by_keyboard_and_by_dragging_and_its_bars_lead_to_steps
     moved = shown.inner_text()
     tab.page.keyboard.press("0")
     assert len({whole, half, moved}) == 3 and shown.inner_text() == whole
+    tab.page.keyboard.press("ArrowDown")
+    assert tab.page.evaluate("() => document.activeElement.matches('.timeline a')")
     box = tab.page.locator("svg.timeline").bounding_box()
     assert box is not None
     tab.page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 5)
@@ -129,3 +133,21 @@ def test_forms_start_a_run_open_a_space_and_write_the_command_for_an_agent(worke
     tab.page.click("#create-agent [type=submit]")
     command = tab.page.inner_text("#create-agent small code")
     assert command == "awk agent create dora --model mock/x --system 'it'\\''s $HOME'"
+
+
+def test_the_text_of_a_reply_is_shown_while_its_model_writes_it(worked: Project, opened: Open) -> None:
+    worked.agent("slow", "sleep: 60s", "text: done")
+    tab = opened(worked)
+    asked = worked.send("slow")
+    told = {"type": "delta", "at": "", "instruction": asked, "data": {"text": "<b>half of it"}}
+    stream = f"event: delta\ndata: {json.dumps(told)}\n\n"
+
+    def answer(route: Any) -> None:
+        route.fulfill(content_type="text/event-stream", body=stream)
+
+    tab.page.route("**/events", answer)
+    tab.page.reload()
+    tab.go(f"instruction/{asked}")
+    tab.page.wait_for_selector("#drawer .live")
+    assert tab.page.inner_text("#drawer .live").startswith("<b>half of it")
+    worked.ask("POST", f"/instructions/{asked}/cancel")
