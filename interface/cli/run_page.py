@@ -3,15 +3,18 @@
 All texts are escaped, and the page's content policy allows only its own style.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape as html_escape
 from typing import Final
 
+from interface.cli.context import Context
 from interface.cli.output import escape, one_line
 from interface.cli.timeline_view import scale
 from interface.failure import Failure
 from osfiles.atomic_write import replacing
-from protocol.api.timeline import Timeline, TimelineBar
+from protocol.api.timeline import Timeline
+from protocol.text import encode_json
 
 WIDTH: Final = 1000
 MARGIN: Final = 150
@@ -26,19 +29,20 @@ _STYLE: Final = (
 _HEIGHTS: Final = {"wait": 4, "attempt": 8, "model": 16, "tool": 16}
 
 
-def write_run_page(path: str, found: Timeline, *, force: bool) -> int:
-    """Write the page of a run atomically, readable only by its owner. Return its size in bytes. Raises Failure."""
+def write_run_page(context: Context, found: Timeline) -> bytes:
+    """Write the page of a run to ``--html`` atomically, readable only by its owner. Return a document that describes
+    the file. Raises Failure."""
+    name: str = context.args.html
     body = run_page(found).encode()
     try:
-        with replacing(path, new=not force) as file:
+        with replacing(os.path.join(context.cwd, name), new=not context.args.force) as file:
             file.write(body)
     except FileExistsError as error:
         hint = "use another name, or --force to replace it"
-        raise Failure("already_exists", f"{one_line(path)} already exists", hint) from error
+        raise Failure("already_exists", f"{one_line(name)} already exists", hint) from error
     except OSError as error:
-        text = f"{one_line(path)} cannot be written: {error.strerror or error}"
-        raise Failure("failed", text) from error
-    return len(body)
+        raise Failure("failed", f"{one_line(name)} cannot be written: {error.strerror or error}") from error
+    return encode_json({"schema": "awk/run-page/1", "file": name, "run": found.run, "bytes": len(body)})
 
 
 def run_page(found: Timeline) -> str:
@@ -96,17 +100,13 @@ def _drawing(found: Timeline) -> Iterator[str]:
         yield f'<text x="0" y="{top + 17}">{_text(lane.agent[:22])}<title>{_text(lane.agent)}</title></text>'
         for bar in lane.bars:
             x, height = MARGIN + place(bar.at), _HEIGHTS[bar.kind]
-            size = max(MARGIN + place(bar.until) - x, 1)
+            size, step = max(MARGIN + place(bar.until) - x, 1), "" if bar.step is None else f" #{bar.step}"
+            title = f"{bar.instruction}{step} {bar.kind} {bar.label}: {bar.at} to {bar.until or 'now'}"
             yield (
                 f'<rect class="{"failed" if bar.failed else bar.kind}" x="{x:.1f}" y="{top + (ROW - height) // 2}" '
-                f'width="{size:.1f}" height="{height}"><title>{_text(_title(bar))}</title></rect>'
+                f'width="{size:.1f}" height="{height}"><title>{_text(title)}</title></rect>'
             )
         for mark in lane.marks:
             x = MARGIN + place(mark.at)
             yield f'<path class="mark" d="M{x:.1f} {top + 8}l4 -8h-8z"><title>{_text(mark.label)}</title></path>'
     yield "</svg>"
-
-
-def _title(bar: TimelineBar) -> str:
-    step = "" if bar.step is None else f" #{bar.step}"
-    return f"{bar.instruction}{step} {bar.kind} {bar.label}: {bar.at} to {bar.until or 'now'}"

@@ -4,14 +4,14 @@ Names and texts of agents are escaped: they can neither move the cursor, nor end
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from itertools import groupby
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from interface.cli.output import DEFAULT_WIDTH, Screen, cut, one_line, table, width
-from protocol.api.timeline import BarKind, GraphEdge, RunGraph, Timeline
+from protocol.api.timeline import BarKind, RunGraph, Timeline
 
 LONGEST_NAME: Final = 20
 MARKS: Final = 40
@@ -19,7 +19,7 @@ MARKS: Final = 40
 CHARACTERS: Final[Mapping[BarKind, str]] = MappingProxyType({"wait": ".", "attempt": "-", "model": "#", "tool": "+"})
 """Characters of bars; a later one covers an earlier one."""
 FAILED: Final = "x"
-_STYLES: Final = {".": "yellow", "-": "dim", "#": "green", "+": "cyan", FAILED: "red"}
+_STYLES: Final = {".": "yellow", "-": "dim", "#": "green", "+": "cyan", FAILED: "red", **dict.fromkeys("VMTA", "bold")}
 _LEGEND: Final = "- attempt  # model  + tool  . wait  x failed  V vote  M merge  T task  A approval"
 
 
@@ -56,14 +56,16 @@ def timeline_lines(found: Timeline, screen: Screen) -> list[str]:
         cells = [" "] * size
         for bar in sorted(lane.bars, key=lambda bar: list(CHARACTERS).index(bar.kind)):
             first, last = round(place(bar.at)), round(place(bar.until))
-            drawn = FAILED if bar.failed and bar.kind != "attempt" else CHARACTERS[bar.kind]
-            cells[first : last + 1] = drawn * (last + 1 - first)
+            character = FAILED if bar.failed and bar.kind != "attempt" else CHARACTERS[bar.kind]
+            cells[first : last + 1] = character * (last + 1 - first)
             if bar.failed:
                 cells[last] = FAILED
         for mark in lane.marks:
             cells[round(place(mark.at))] = mark.kind[0].upper()
         name = names[lane.agent]
-        lines.append(name + " " * (margin - width(name)) + _drawn(cells, screen))
+        runs = ((one, "".join(same)) for one, same in groupby("".join(cells).rstrip()))
+        drawn = "".join(screen.style(same, _STYLES[one]) if one in _STYLES else same for one, same in runs)
+        lines.append(name + " " * (margin - width(name)) + drawn)
     counts = [0] * size
     for one in found.messages:
         counts[round(place(one.at))] += 1
@@ -77,39 +79,38 @@ def timeline_lines(found: Timeline, screen: Screen) -> list[str]:
     return [*lines, older] if left.bars or left.messages else lines
 
 
-def _drawn(cells: Sequence[str], screen: Screen) -> str:
-    runs = ((character, len(list(group))) for character, group in groupby("".join(cells).rstrip()))
-    styles = {**_STYLES, **dict.fromkeys("VMTA", "bold")}
-    return "".join(screen.style(one * n, styles[one]) if one in styles else one * n for one, n in runs)
+class GraphFormat(NamedTuple):
+    """Notation of graphs: an escape for texts, templates of lines, and the last lines."""
 
-
-def dot_lines(graph: RunGraph, _screen: Screen) -> list[str]:
-    """Return the graph of messages in the DOT language of Graphviz."""
-    ids = {node.name: f"n{place}" for place, node in enumerate(graph.nodes)}
-    nodes = [f"  {ids[node.name]} [label={_dot(f'{node.name} ({node.messages})')}];" for node in graph.nodes]
-    edges = [f"  {ids[one.sender]} -> {ids[one.to]} [label={_dot(_count(one))}];" for one in graph.edges]
-    return [f"digraph {_dot(graph.run)} {{", *nodes, *edges, "}"]
+    escape: Callable[[str], str]
+    first: str
+    node: str
+    edge: str
+    last: tuple[str, ...] = ()
 
 
 def _dot(text: str) -> str:
-    return '"' + one_line(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def mermaid_lines(graph: RunGraph, _screen: Screen) -> list[str]:
-    """Return the graph of messages as a Mermaid flowchart."""
-    ids = {node.name: f"n{place}" for place, node in enumerate(graph.nodes)}
-    nodes = [f'  {ids[node.name]}["{_mermaid(f"{node.name} ({node.messages})")}"]' for node in graph.nodes]
-    edges = [f'  {ids[one.sender]} -->|"{_mermaid(_count(one))}"| {ids[one.to]}' for one in graph.edges]
-    return ["flowchart LR", *nodes, *edges]
+    return one_line(text).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _mermaid(text: str) -> str:
     return re.sub(r"[^\w .,:()-]", lambda found: f"#{ord(found[0])};", one_line(text))
 
 
-def _count(edge: GraphEdge) -> str:
-    return f"{edge.messages}, {edge.mentions} mentioned" if edge.mentions else str(edge.messages)
+GRAPHS: Final = MappingProxyType(
+    {
+        "dot": GraphFormat(_dot, 'digraph "{}" {{', '  {} [label="{}"];', '  {} -> {} [label="{}"];', ("}",)),
+        "mermaid": GraphFormat(_mermaid, "flowchart LR", '  {}["{}"]', '  {0} -->|"{2}"| {1}'),
+    }
+)
 
 
-GRAPHS: Final = MappingProxyType({"dot": dot_lines, "mermaid": mermaid_lines})
-"""Formatters of the graph, by format."""
+def graph_lines(graph: RunGraph, _screen: Screen, form: GraphFormat) -> list[str]:
+    """Return the graph of messages for Graphviz (dot) or as a Mermaid flowchart."""
+    ids = {node.name: f"n{place}" for place, node in enumerate(graph.nodes)}
+    lines = [form.first.format(form.escape(graph.run))]
+    lines += [form.node.format(ids[one.name], form.escape(f"{one.name} ({one.messages})")) for one in graph.nodes]
+    for one in graph.edges:
+        count = f"{one.messages}, {one.mentions} mentioned" if one.mentions else str(one.messages)
+        lines.append(form.edge.format(ids[one.sender], ids[one.to], form.escape(count)))
+    return [*lines, *form.last]

@@ -1,10 +1,8 @@
 """The project and its runs at a glance: overview, timelines, graphs, spending over time, and search."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from itertools import groupby
-from operator import attrgetter
-from typing import Annotated, Final
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Annotated, Final, TypeVar
 
 import apsw
 import msgspec
@@ -34,13 +32,15 @@ from protocol.api.overview import (
     SpendingPoint,
     SpendingSeries,
 )
-from protocol.api.timeline import LeftOut, RunGraph, Timeline, TimelineBar, TimelineLane, TimelineMark
+from protocol.api.timeline import LeftOut, RunGraph, Timeline, TimelineBar, TimelineLane
 from protocol.errors import Refused
 from protocol.instruction import LARGEST, Usage
-from protocol.names import instruction_id, place_of, run_id
+from protocol.names import instruction_id, place_of, run_id, split_space
 from protocol.redaction import Redaction
 from protocol.text import encode_json
 
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 WORKS: Final = 1_000
 BARS: Final = 2_000
 MESSAGES: Final = 1_000
@@ -119,20 +119,20 @@ def timeline_of(conn: apsw.Connection, run: WorkflowRecord, now_ms: int, redacti
     """Return the timeline of one run."""
     works = timeline.works(conn, run.id, WORKS)
     ids = [one.number for one in works]
-    tried = timeline.attempts(conn, encode_json(ids).decode(), BARS)
-    steps = timeline.steps(conn, ids, BARS)
-    attempts_of = {number: tuple(rows) for number, rows in groupby(tried, attrgetter("instruction"))}
-    steps_of = {number: tuple(rows) for number, rows in groupby(steps, attrgetter("instruction"))}
-    bars = [
-        bar
-        for one in works
-        for bar in bars_of(one, attempts_of.get(one.number, ()), steps_of.get(one.number, ()), rfc3339)
-    ]
+    tried, steps = timeline.attempts(conn, encode_json(ids).decode(), BARS), timeline.steps(conn, ids, BARS)
+    attempts_of, steps_of = _by(tried, lambda one: one.instruction), _by(steps, lambda one: one.instruction)
+    bars: list[TimelineBar] = []
+    for work in works:
+        bars += bars_of(work, attempts_of[work.number], steps_of[work.number], rfc3339)
     kept, waits = newest(bars, BARS), sum(bar.kind == "wait" for bar in bars)
     cut = len(works) == WORKS or BARS in (len(tried), len(steps))
     total = timeline.count_bars(conn, run.id) + waits if cut else len(bars)
-    said = timeline.messages(conn, run.id, MESSAGES)
-    report = report_of(conn, run, now_ms, said=False)
+    names: dict[str, str] = {instruction_id(work.number): work.name for work in works}
+    bars_in, marks_in = (
+        _by(kept, lambda one: names[one.instruction]),
+        _by(timeline.marks(conn, run), lambda one: one[0]),
+    )
+    report, said = report_of(conn, run, now_ms, said=False), timeline.messages(conn, run.id, MESSAGES)
     return Timeline(
         run=run_id(run.id),
         space=run.place,
@@ -141,29 +141,22 @@ def timeline_of(conn: apsw.Connection, run: WorkflowRecord, now_ms: int, redacti
         why=why_of(report.status, run.limited_by, works),
         since=rfc3339(run.started_ms),
         until=optional_rfc3339(run.ended_ms),
-        lanes=_lanes(conn, run, {instruction_id(one.number): one.name for one in works}, kept, redaction),
+        lanes=tuple(
+            TimelineLane(
+                agent=name, bars=tuple(bars_in[name]), marks=redaction.of_row(tuple(mark for _, mark in marks_in[name]))
+            )
+            for name in timeline.agents(conn, run.id)
+        ),
         messages=redaction.of_row(said[::-1]),
-        left_out=LeftOut(bars=total - len(kept), messages=timeline.count_messages(conn, run.id) - len(said)),
+        left_out=LeftOut(total - len(kept), timeline.count_messages(conn, run.id) - len(said)),
     )
 
 
-def _lanes(
-    conn: apsw.Connection,
-    run: WorkflowRecord,
-    names: Mapping[str, str],
-    bars: Iterable[TimelineBar],
-    redaction: Redaction,
-) -> tuple[TimelineLane, ...]:
-    found: defaultdict[str, list[TimelineBar]] = defaultdict(list)
-    for bar in bars:
-        found[names[bar.instruction]].append(bar)
-    marks: defaultdict[str, list[TimelineMark]] = defaultdict(list)
-    for agent, mark in timeline.marks(conn, run):
-        marks[agent].append(redaction.of_row(mark))
-    return tuple(
-        TimelineLane(agent=name, bars=tuple(found[name]), marks=tuple(marks[name]))
-        for name in timeline.agents(conn, run.id)
-    )
+def _by(rows: Iterable[T], key: Callable[[T], K]) -> Mapping[K, list[T]]:
+    found: defaultdict[K, list[T]] = defaultdict(list)
+    for row in rows:
+        found[key(row)].append(row)
+    return found
 
 
 def run_graph(conn: apsw.Connection, asked: GraphRequest) -> RunGraph:
@@ -197,29 +190,23 @@ def spending_series(conn: apsw.Connection, asked: SpendingRequest, now_ms: int) 
     if sum(map(len, sums.values())) >= GROUPS_LIMIT:
         hint = "request a shorter period or a longer bucket"
         raise Refused("too_large", f"report has more than {GROUPS_LIMIT} points", hint)
-    costs = {name: sum(one.cost_usd or 0.0 for one in points.values()) for name, points in sums.items()}
-    return SpendingSeries(
-        by=asked.by,
-        bucket=asked.bucket,
-        series=tuple(
-            SpendingLine(name=name, points=tuple(_point(at, usage) for at, usage in sorted(sums[name].items())))
-            for name in sorted(costs, key=lambda name: (-costs[name], name))
-        ),
-        total_usd=round(sum(costs.values(), 0.0), 6),
-    )
-
-
-def _point(at_ms: int, usage: Usage) -> SpendingPoint:
-    tokens = usage.tokens - usage.output_tokens
-    cost = usage.cost_usd or 0.0
-    return SpendingPoint(at=rfc3339(at_ms), cost_usd=cost, input_tokens=tokens, output_tokens=usage.output_tokens)
+    lines: list[tuple[float, str, SpendingLine]] = []
+    for name, points in sums.items():
+        shown = tuple(
+            SpendingPoint(rfc3339(at), one.cost_usd or 0.0, one.tokens - one.output_tokens, one.output_tokens)
+            for at, one in sorted(points.items())
+        )
+        lines.append((-sum(point.cost_usd for point in shown), name, SpendingLine(name, shown)))
+    series = tuple(line for _, _, line in sorted(lines))
+    total_usd = round(sum((-cost for cost, _, _ in lines), 0.0), 6)
+    return SpendingSeries(by=asked.by, bucket=asked.bucket, series=series, total_usd=total_usd)
 
 
 async def search(asked: SearchRequest, store: StoreAccess, memory: MemoryAccess) -> SearchFound:
     """Search all messages, steps and current documents of the project by words. Use it to find where something was
     said or done. Returns documents with all words first, then messages and steps, best match first."""
     check_query(asked.query)
-    space = None if asked.space is None else place_of(asked.space.removeprefix("@"))
+    space = None if asked.space is None else ":".join(split_space(place_of(asked.space.removeprefix("@"))))
     page, total, behind = page_of(asked, "n"), 0, False
     first = page.after or 0
     found: list[SearchHit] = []
@@ -233,17 +220,9 @@ async def search(asked: SearchRequest, store: StoreAccess, memory: MemoryAccess)
         for turn in turns:
             name, _, step = turn.id.partition(".")
             text = " ".join([turn.text, *(f"{one.tool} {one.input} {one.output or ''}" for one in turn.calls)])
-            found.append(
-                SearchHit(
-                    kind="step" if step else "message",
-                    id=name,
-                    step=int(step) if step else None,
-                    space=turn.space,
-                    agent=turn.sender,
-                    at=turn.at,
-                    text=find.around(text, asked.query),
-                )
-            )
+            kind: SearchKind = "step" if step else "message"
+            place = (kind, name, int(step) if step else None, turn.space, turn.sender, turn.at)
+            found.append(SearchHit(*place, find.around(text, asked.query)))
     reached = first + page.limit
     return SearchFound(found=tuple(found), next=f"n{reached}" if reached < total else None, behind=behind)
 

@@ -125,8 +125,6 @@ def graph_of(said: Iterable[SentMessage]) -> tuple[tuple[GraphNode, ...], tuple[
             sent[name] += 0
             edges[one.sender, name] += 1
             mentions[one.sender, name] += f"@{name.lower()}" in text
-    nodes = tuple(GraphNode(name=name, messages=n) for name, n in sorted(sent.items(), key=lambda one: (-one[1], one)))
-    return nodes, tuple(
-        GraphEdge(sender=pair[0], to=pair[1], messages=n, mentions=mentions[pair])
-        for pair, n in sorted(edges.items(), key=lambda one: (-one[1], one))
-    )
+    nodes = (GraphNode(name, n) for name, n in sorted(sent.items(), key=lambda one: (-one[1], one)))
+    ordered = sorted(edges.items(), key=lambda one: (-one[1], one))
+    return tuple(nodes), tuple(GraphEdge(*pair, n, mentions[pair]) for pair, n in ordered)

@@ -5,7 +5,7 @@ Statistics of words are those of each agent. The number of read postings per wor
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import apsw
 import msgspec
@@ -39,7 +39,8 @@ def turns(
 
 # The newest 5,000 documents: a text that is not indexed is read completely.
 DOCUMENTS: Final = """
-SELECT d.file AS id, d.space, v.author AS agent, v.at_ms AS at, substr(shown(d.content), 1, 200000) AS text
+SELECT 'document' AS kind, d.file AS id, NULL AS step, d.space, v.author AS agent, v.at_ms AS at,
+  substr(shown(d.content), 1, 200000) AS text
 FROM (SELECT id, space, file, version, content FROM documents WHERE deleted = 0 ORDER BY id DESC LIMIT 5000) AS d
 CROSS JOIN document_versions AS v ON v.document = d.id AND v.version = d.version
 WHERE (:space IS NULL OR d.space = :space OR substr(d.space, 1, length(:space) + 1) IN (:space || '#', :space || '~'))
@@ -51,12 +52,8 @@ ORDER BY v.at_ms DESC LIMIT 1000
 def documents(conn: apsw.Connection, query: str, space: str | None) -> list[SearchHit]:
     """Return the documents that contain all words of ``query``, the last changed first. Call in a thread."""
     values = {"space": space, "words": encode_json(query.lower().split()).decode()}
-    found = rows.all_(conn.execute(DOCUMENTS, values), DOCUMENTS, _hit, space=place_of, at=rfc3339)
+    found = rows.all_(conn.execute(DOCUMENTS, values), DOCUMENTS, SearchHit, space=place_of, at=rfc3339)
     return [msgspec.structs.replace(one, text=around(one.text, query)) for one in found]
-
-
-def _hit(**columns: Any) -> SearchHit:
-    return SearchHit(kind="document", step=None, **columns)
 
 
 def around(text: str, query: str) -> str:

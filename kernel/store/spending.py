@@ -302,9 +302,8 @@ def hours(conn: apsw.Connection, now_ms: int) -> tuple[OverviewHour, ...]:
     last = now_ms // HOUR_MS
     found = rows.each(conn.execute(HOURS, {"since": last - 23}), HOURS, OverviewHour, at=_hour_text)
     made = {row.at: row for row in found}
-    idle = OverviewHour(at="", cost_usd=0.0, tokens=0, ended=0, failed=0)
     times = map(_hour_text, range(last - 23, last + 1))
-    return tuple(made.get(at) or msgspec.structs.replace(idle, at=at) for at in times)
+    return tuple(made.get(at) or OverviewHour(at, 0.0, 0, 0, 0) for at in times)
 
 
 def _hour_text(hour: int) -> str:

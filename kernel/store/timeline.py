@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import apsw
-import msgspec
 
 from kernel.policy.timeline import AttemptRow, SentMessage, StepRow, WorkRow
 from kernel.store import rows
-from kernel.store.entries import bare_name
+from kernel.store.entries import bare_name, decode_done
 from kernel.store.rows import Sql
 from kernel.store.transaction import rfc3339
 from kernel.store.workflows import WorkflowRecord
 from protocol.api.timeline import TimelineMark, TimelineMessage
-from protocol.instruction import Usage
 from protocol.message import SYSTEM, USER
 from protocol.text import encode_json
 
@@ -39,22 +37,11 @@ WHERE e.epoch > 0 AND e.kind IN ('reply', 'tool') LIMIT ?
 """
 
 
-class _CallEntry(msgspec.Struct, frozen=True):
-    kind: str
-    name: str | None = None
-    is_error: bool = False
-    duration_ms: int | None = None
-    usage: Usage | None = None
-
-
-_call: Final = msgspec.json.Decoder(_CallEntry).decode
-
-
 def steps(conn: apsw.Connection, of: Sequence[int], limit: int) -> list[StepRow]:
     """Return the completed calls of the instructions ``of``, in this order."""
     found: list[StepRow] = []
     for row in conn.execute(STEPS, (encode_json(of).decode(), limit)):
-        call = _call(cast("bytes", row[4]))
+        call = decode_done(cast("bytes", row[4]))
         tool = bare_name(call.name or "tool") if call.kind == "tool" else None
         place = cast("tuple[int, int, int, int]", row[:4])
         found.append(StepRow(*place, call.duration_ms, tool, call.is_error, call.usage))

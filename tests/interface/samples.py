@@ -102,20 +102,18 @@ def instruction(name: str = "i7", status: Any = "done", text: str = "the answer"
 
 def timeline(text: str, **more: Any) -> Timeline:
     """A run with ``text`` in each place that an agent, a model or a user may write to."""
-    at = {"at": AT, "until": None, "instruction": "i7", "failed": False}
     bars = (
-        TimelineBar(kind="attempt", step=None, label=text, **at),
-        TimelineBar(kind="tool", step=2, label=text, **at),
+        TimelineBar("attempt", AT, None, "i7", None, text, False),
+        TimelineBar("tool", AT, None, "i7", 2, text, False),
     )
     mark = TimelineMark(kind="approval", at=AT, id=text, label=text)
-    said = {"at": AT, "kind": "said", "text": text}
     fields: dict[str, Any] = {
         "run": "r12", "space": text, "status": "failed", "report": report(text, messages=(), branches={text: text}),
-        "why": text, "since": AT, "until": None, "left_out": LeftOut(bars=2, messages=1),
+        "why": text, "since": AT, "until": None, "left_out": LeftOut(2, 1),
         "lanes": (TimelineLane(agent=text, bars=bars, marks=(mark,)), TimelineLane(agent="quiet")),
         "messages": (
-            TimelineMessage(seq=1, sender=text, to=("quiet",), **said),
-            TimelineMessage(seq=2, sender="quiet", to=(text, "gone"), **said),
+            TimelineMessage(seq=1, at=AT, sender=text, to=("quiet",), kind="said", text=text),
+            TimelineMessage(seq=2, at=AT, sender="quiet", to=(text, "gone"), kind="said", text=text),
         ),
         **more,
     }  # fmt: skip

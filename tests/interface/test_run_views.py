@@ -10,7 +10,7 @@ import pytest
 
 from interface.cli.output import Screen
 from interface.cli.run_page import run_page
-from interface.cli.timeline_view import dot_lines, mermaid_lines, timeline_lines
+from interface.cli.timeline_view import GRAPHS, graph_lines, timeline_lines
 from protocol.api.timeline import Timeline, TimelineBar, TimelineLane, TimelineMark, TimelineMessage
 from tests.browser.payloads import payloads
 from tests.interface.conftest import Cli
@@ -35,8 +35,8 @@ def at(seconds: int) -> str:
 
 
 def bar(kind: Any, first: int, last: int | None, **more: Any) -> TimelineBar:
-    fields: dict[str, Any] = {"instruction": "i7", "step": None, "label": "", "failed": False, **more}
-    return TimelineBar(kind=kind, at=at(first), until=None if last is None else at(last), **fields)
+    until = None if last is None else at(last)
+    return TimelineBar(kind, at(first), until, "i7", more.get("step"), "", bool(more.get("failed")))
 
 
 def a_run(**more: Any) -> Timeline:
@@ -103,7 +103,7 @@ def test_no_text_of_an_agent_becomes_markup_of_the_page() -> None:
         assert {name for name, _ in reader.attributes} <= ATTRIBUTES
         assert obeyed(page) == []
         assert "url(" not in "".join(str(value) for name, value in reader.attributes if name != "content")
-    assert "default-src 'none'; style-src 'unsafe-inline'" in page
+        assert "default-src 'none'; style-src 'unsafe-inline'" in page
 
 
 DOT = re.compile(r"digraph S \{|  n\d+ \[label=S\];|  n\d+ -> n\d+ \[label=S\];|\}".replace("S", r'"(?:[^"\\]|\\.)*"'))
@@ -113,18 +113,18 @@ MERMAID = re.compile(r'flowchart LR|  n\d+\["S"\]|  n\d+ -->\|"S"\| n\d+'.replac
 @pytest.mark.promise("P16")
 def test_no_name_ends_a_label_of_a_graph() -> None:
     for text in TEXTS:
-        for lines, grammar in ((dot_lines, DOT), (mermaid_lines, MERMAID)):
-            found = lines(graph(text), Screen())
+        for name, grammar in (("dot", DOT), ("mermaid", MERMAID)):
+            found = graph_lines(graph(text), Screen(), GRAPHS[name])
             assert all(grammar.fullmatch(line) for line in found), found
             assert len(found) in (4, 5)
 
 
 def test_a_graph_names_agents_with_their_messages_and_mentions() -> None:
-    assert dot_lines(graph('a"b'), Screen()) == [
+    assert graph_lines(graph('a"b'), Screen(), GRAPHS["dot"]) == [
         'digraph "a\\"b" {', '  n0 [label="a\\"b (3)"];', '  n1 [label="quiet (0)"];',
         '  n0 -> n1 [label="3, 1 mentioned"];', "}",
     ]  # fmt: skip
-    assert mermaid_lines(graph("alice"), Screen())[1:] == [
+    assert graph_lines(graph("alice"), Screen(), GRAPHS["mermaid"])[1:] == [
         '  n0["alice (3)"]', '  n1["quiet (0)"]', '  n0 -->|"3, 1 mentioned"| n1',
     ]  # fmt: skip
 

@@ -1,8 +1,6 @@
 """``awk show``: print a run (as report, timeline, graph or web page), or an instruction with its prompt and steps."""
 
 import argparse
-import json
-import os
 import re
 from functools import partial
 from typing import Any, Final
@@ -13,7 +11,7 @@ from interface.cli.output import Screen, decode, escape, one_line, table
 from interface.cli.parsing import archive_flag, flag, json_flag
 from interface.cli.requests import ENTRIES, count_flag, show_list
 from interface.cli.targets import RUN
-from interface.cli.timeline_view import GRAPHS, timeline_lines
+from interface.cli.timeline_view import GRAPHS, graph_lines, timeline_lines
 from interface.cli.transcript_view import entry_lines, unanswered_lines, usage_text
 from interface.client import quoted
 from interface.failure import Failure
@@ -80,21 +78,16 @@ def _show_run(context: Context, name: str, view: str = "") -> int:
         text = f"no run, instruction or workflow named {name[:100]!r}"
         raise Failure("not_found", text, "list runs: awk runs", http_status=failure.http_status) from failure
     if view == "html":
-        return _write_page(context, decode(document, Timeline))
-    views = {"timeline": timeline_lines, "graph": GRAPHS.get(context.args.graph)}
-    return context.answer(document, views.get(view) or run_lines)
+        from interface.cli.run_page import write_run_page  # noqa: PLC0415  (other views do without)
+
+        return context.answer(write_run_page(context, decode(document, Timeline)), page_lines)
+    if view == "graph":
+        return context.answer(document, graph_lines, GRAPHS[context.args.graph])
+    return context.answer(document, timeline_lines if view else run_lines)
 
 
-def _write_page(context: Context, found: Timeline) -> int:
-    from interface.cli.run_page import write_run_page  # noqa: PLC0415  (other views do without)
-
-    file: str = context.args.html
-    size = write_run_page(os.path.join(context.cwd, file), found, force=context.args.force)
-    if context.args.json:
-        context.out.document(json.dumps({"schema": "awk/run-page/1", "file": file, "run": found.run, "bytes": size}))
-    else:
-        context.out.lines([f"{one_line(file)}: {size:,} bytes"])
-    return 0
+def page_lines(written: dict[str, Any], _screen: Screen) -> list[str]:
+    return [f"{one_line(written['file'])}: {written['bytes']:,} bytes"]
 
 
 def run_lines(report: RunReport, screen: Screen) -> list[str]:

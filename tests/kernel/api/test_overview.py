@@ -172,6 +172,7 @@ async def test_a_search_finds_messages_steps_and_documents_once(kernel: ServedKe
         "kind=step": [step],
         "kind=document": [document],
         "space=review:main&kind=step": [step],
+        "space=@review&kind=message": [message],
         "space=dm:alice": [],
         "space=review:mai": [],
     }.items():

@@ -17,7 +17,7 @@ WORK = WorkRow(7, "alice", "done", None, None, "mock/x", 1_000, 9_000)
 def bars(work: WorkRow, attempts: list[AttemptRow], steps: Sequence[StepRow] = ()) -> list[Any]:
     """Bars with times in ms."""
     found = bars_of(work, attempts, steps, lambda ms: f"{ms:06}")
-    return [replace(one, at=int(one.at), until=one.until and int(one.until)) for one in found]  # type: ignore[arg-type]
+    return [replace(one, at=int(one.at), until=one.until and int(one.until)) for one in found]
 
 
 def attempt(epoch: int, started_ms: int, ended_ms: int | None, outcome: str | None = "done") -> AttemptRow:
@@ -77,7 +77,9 @@ def test_calls_are_within_their_attempt_and_waits_are_beside_all(
     points = sorted(point for span in spans for point in span)
     attempts = [attempt(n + 1, points[2 * n], points[2 * n + 1]) for n in range(len(spans))]
     first = points[:2] if points else [0, 0]
-    steps = [step(k, min(max(at, first[0]), first[1]), took) for k, (at, took) in enumerate(sorted(calls)) if spans]
+    steps = [
+        step(k, min(max(at, first[0]), first[1]), took) for k, (at, took) in enumerate(sorted(calls, key=str)) if spans
+    ]
     work = WORK._replace(enqueued_ms=min([enqueued_ms, *points]), ended_ms=None if not points else points[-1])
     found = bars(work, attempts, steps)
     assert all(bar.until is None or bar.at <= bar.until for bar in found)
@@ -115,12 +117,8 @@ def test_a_run_that_did_not_succeed_says_why(status: str, limited_by: str, works
 
 
 def test_each_recipient_of_a_message_is_an_edge_of_the_graph() -> None:
-    said = [
-        SentMessage("user", "alice bob", "go, @Bob"),
-        SentMessage("alice", "bob", "hi"),
-        SentMessage("alice", "", "alone @bob"),
-    ]
-    nodes, edges = graph_of(said)
+    sent = ("user", "alice bob", "go, @Bob"), ("alice", "bob", "hi"), ("alice", "", "alone @bob")
+    nodes, edges = graph_of(SentMessage(*one) for one in sent)
     assert [(one.name, one.messages) for one in nodes] == [("alice", 2), ("user", 1), ("bob", 0)]
     assert {(one.sender, one.to): (one.messages, one.mentions) for one in edges} == {
         ("user", "alice"): (1, 0),
