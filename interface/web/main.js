@@ -1,10 +1,12 @@
 // Signs in, builds the fixed parts of the page, and binds its keys.
 
 import { may, session, signIn } from "./api.js";
-import { button, h, hashOf, labelled, say, tick } from "./dom.js";
+import { button, h, hashOf, labelled, mount, render, say, tick } from "./dom.js";
 import { keepDrawer } from "./drawer.js";
 import { keepNeeds } from "./needs.js";
+import { keepOverview } from "./overview.js";
 import { keepRuns } from "./runs.js";
+import { keepStart } from "./start.js";
 import { follow } from "./stream.js";
 import { keepAgents } from "./table.js";
 import { keepSend } from "./talk.js";
@@ -13,7 +15,7 @@ import { language, setLanguage, t } from "./words.js";
 
 const byId = (id) => document.getElementById(id);
 const { dataset } = document.body;
-const KEYS = { "/": "slash", "?": "question", Esc: "escape", "↑ ↓ j k": "arrows", Enter: "enter", n: "n", a: "a", r: "r", m: "m" };
+const KEYS = { "/": "slash", "?": "question", Esc: "escape", "↑ ↓ j k": "arrows", Enter: "enter", "+ - 0 ← →": "zoom", n: "n", a: "a", r: "r", m: "m" };
 let drawer = null;
 
 function signedOut(reason) {
@@ -21,29 +23,31 @@ function signedOut(reason) {
 	document.title = "agent-worker";
 	drawer?.end();
 	byId("top").replaceChildren();
-	byId("main").replaceChildren(h("section.out", h("h1", "agent-worker"), h("p", { role: "alert" }, t(`out_${reason}`) ?? t("no_answer")), h("p", t("out_do")), h("pre.block", "awk open")));
+	byId("main").replaceChildren();
+	render(h("section.out", h("h1", "agent-worker"), h("p", { role: "alert" }, t(`out_${reason}`) ?? t("no_answer")), h("p", t("out_do")), h("pre.block", "awk open")), byId("main"));
 }
 
 function header(project) {
-	const search = h("input", { id: "search", type: "search", ...labelled("search"), maxlength: 200 });
 	const find = (event) => {
 		event.preventDefault();
-		if (search.value.trim()) location.hash = hashOf(["search", search.value.trim()]);
+		const words = event.target.elements.search.value.trim();
+		if (words) location.hash = hashOf(["search", words]);
 	};
 	const other = language === "en" ? "zh" : "en";
-	byId("top").replaceChildren(
-		h("h1", project),
+	byId("top").replaceChildren();
+	render([
+		h("h1", h("a", { href: "#" }, project)),
 		h("p", { id: "stream", role: "status" }),
-		h("form", { role: "search", onsubmit: find }, search),
+		h("form", { role: "search", onsubmit: find }, h("input", { id: "search", name: "search", type: "search", ...labelled("search"), maxlength: 200 })),
 		button(t("other_language"), () => setLanguage(other), { class: "quiet", lang: other }),
 		button(t("help"), openHelp, { class: "quiet" }),
-	);
+	], byId("top"));
 }
 
 function openHelp() {
 	const keys = Object.entries(KEYS).map(([key, name]) => [h("dt", h("kbd", key)), h("dd", t(`help_${name}`))]);
 	const close = button(t("close"), () => byId("help").close());
-	byId("help").replaceChildren(h("h2", { id: "help-title" }, t("help")), h("dl", keys), h("p", t(may("operate") ? "help_more" : "help_read")), close);
+	render([h("h2", { id: "help-title" }, t("help")), h("dl", keys), h("p", t(may("operate") ? "help_more" : "help_read")), h("p", t("help_projects"), " ", h("code", "awk projects")), close], byId("help"));
 	byId("help").showModal();
 }
 
@@ -80,9 +84,8 @@ async function begin() {
 	if (refused) return signedOut(refused);
 	const project = line(session.project.name, 60);
 	header(project);
-	const parts = { needs: keepNeeds, agents: keepAgents, runs: keepRuns, ...(may("operate") ? { "send-box": keepSend } : {}) };
-	byId("main").replaceChildren();
-	for (const [id, keep] of Object.entries(parts)) keep(byId("main").appendChild(h("section", { id, "aria-labelledby": `${id}-title` })), project);
+	const parts = { overview: keepOverview, needs: keepNeeds, agents: keepAgents, runs: keepRuns, ...(may("operate") ? { "send-box": keepSend, start: keepStart } : {}) };
+	for (const [id, keep] of Object.entries(parts)) keep(mount(byId("main"), "section", { id, "aria-labelledby": `${id}-title` }), project);
 	drawer = keepDrawer(byId("drawer"));
 	document.addEventListener("keydown", keys);
 	setInterval(() => document.hidden || tick(), 1000);

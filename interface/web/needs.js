@@ -1,8 +1,9 @@
 // Needs: the list of `awk needs`, their count in the title, and a button for each action that resolves one.
 
+import { doer } from "./acts.js";
 import { find, get, may, post, u } from "./api.js";
-import { ago, button, dots, h, link, say, swap } from "./dom.js";
-import { stale, watch } from "./stream.js";
+import { ago, button, dots, h, link, render } from "./dom.js";
+import { watch } from "./stream.js";
 import { line, spaceOf } from "./text.js";
 import { t } from "./words.js";
 
@@ -60,34 +61,12 @@ async function carryOut(paths) {
 	}
 }
 
-// A button; `sure` asks for confirmation. Null if the token lacks the scope.
-export function doer(name, act, { scope = "operate", sure = false, label = t(`action_${name}`) ?? name, key = name } = {}) {
-	if (!may(scope)) return null;
-	const arm = (armed) => {
-		made.classList.toggle("armed", armed);
-		made.textContent = armed ? t("sure", { what: label }) : label;
-	};
-	const press = async () => {
-		if (sure && !made.classList.contains("armed")) return arm(true);
-		arm(false);
-		try {
-			await act();
-			say(t("did", { what: label }));
-			stale();
-		} catch (problem) {
-			say("", problem);
-		}
-	};
-	const made = button(label, press, { "data-action": name, "data-key": key, onblur: () => arm(false) });
-	return made;
-}
-
 function way({ kind, id }, { label, command }) {
 	const asked = requestOf(command);
 	if (!may(asked?.scope ?? "operate")) return null;
 	if (asked === null) return h("code", line(command));
 	const [, name] = command.split(" ");
-	const shown = t(`action_${label.split(",")[0].replaceAll(" ", "_")}`) ?? line(label, 60);
+	const shown = t(`action_${label.split(/,| \(/)[0].replaceAll(" ", "_")}`) ?? line(label.split(" (")[0], 60);
 	const key = `${kind}:${id} ${command}`;
 	if (asked.show) return link(asked.show, shown, { class: "button", "data-action": name, "data-key": key });
 	return doer(name, () => carryOut(asked.paths), { ...asked, label: shown, key });
@@ -105,7 +84,7 @@ function row(need) {
 	const key = `${need.kind}:${need.id}`;
 	const place = placeOf(need);
 	const blocks = need.blocks.length > 8 ? `${need.blocks.slice(0, 8).join(", ")} … (${need.blocks.length})` : need.blocks.join(", ");
-	return h("li.need", { "data-need": key },
+	return h("li.need", { key, "data-need": key },
 		h("span.kind", t(`need_${need.kind}`) ?? need.kind),
 		h("div.what",
 			place ? link(place, line(need.text), { "data-key": key }) : line(need.text),
@@ -117,19 +96,16 @@ function row(need) {
 
 export function keepNeeds(section, project) {
 	let limit = PAGE;
-	const head = h("h2", { id: "needs-title" });
-	const list = h("ul.needs");
-	section.append(head, list);
+	const more = () => ((limit = Math.min(limit + PAGE, 1000)), view.again());
 	const view = watch({
 		load: () => get("/needs", { limit }),
 		wants: SETTLING,
 		every: SILENT_MS,
 		draw({ items, total }) {
 			document.title = `(${total}) ${project}`;
-			head.textContent = total ? t("need_you", { n: total }) : t("nothing_needs_you");
-			section.classList.toggle("calm", total === 0);
-			const more = () => ((limit = Math.min(limit + PAGE, 1000)), view.again());
-			swap(list, [items, total], () => [items.map(row), total > items.length ? h("li", button(t("more_of", { n: total - items.length }), more)) : null]);
+			section.hidden = total === 0;
+			const left = total - items.length;
+			render([h("h2", { id: "needs-title" }, t("needs_title")), h("ul.needs", items.map(row), left > 0 ? h("li", button(t("more_of", { n: left }), more)) : null)], section);
 		},
 	});
 }

@@ -8,6 +8,7 @@ const SILENCE_MS = 40_000; // the kernel pings every 15 s
 const BACKOFF_MS = [250, 500, 1000, 2000, 4000];
 const SOON_MS = 50;
 const GAP_MS = 1000;
+const LIVE = 20_000;
 
 export class Parser {
 	#rest = "";
@@ -30,6 +31,7 @@ export class Parser {
 export function follow(says) {
 	let lastId = null;
 	const waiting = new Map();
+	const written = new Map(); // text by instruction
 	let timer = null;
 	let turn = null; // aborts this tab's wait for the lock, or its reading
 	let now = "away";
@@ -41,18 +43,20 @@ export function follow(says) {
 
 	function flush() {
 		timer = null;
-		const events = [...waiting.values()];
+		const [events, texts] = [[...waiting.values()], [...written]];
 		waiting.clear();
-		channel.postMessage({ events, lastId });
-		heard(events);
+		written.clear();
+		channel.postMessage({ events, texts, lastId });
+		heard(events, texts);
 	}
 
 	function take({ id, type, data }) {
 		lastId = id ?? lastId;
 		if (type === "gap" || type === "lagged") return lookAgain();
-		if (type === "delta" || type === "progress") return;
-		const { space, agent, instruction } = JSON.parse(data);
-		waiting.set([type, space, agent, instruction].join(), { type, space, agent, instruction });
+		if (type === "progress") return;
+		const { space, agent, instruction, data: more } = JSON.parse(data);
+		if (type === "delta") written.set(instruction, `${written.get(instruction) ?? ""}${more?.text ?? ""}`.slice(-LIVE));
+		else waiting.set([type, space, agent, instruction].join(), { type, space, agent, instruction });
 		timer ??= setTimeout(flush, FLUSH_MS);
 	}
 
@@ -123,7 +127,7 @@ export function follow(says) {
 		lastId = data.lastId ?? lastId;
 		if (data.state) say(data.state);
 		if (data.stale) stale();
-		if (data.events) heard(data.events);
+		if (data.events) heard(data.events, data.texts);
 	});
 	document.addEventListener("visibilitychange", look);
 	look();
@@ -133,20 +137,22 @@ const views = new Set();
 
 // Loads and draws now, and again for each event that `wants` accepts (a function of the event, or a pattern of types): at most
 // once a second, and only while visible. `every`: also every so many ms. `failed` receives errors.
-export function watch({ load, draw, wants = /^$/, failed = () => {}, every }) {
+// `written`: an instruction whose text is drawn while its model writes it.
+export function watch({ load, draw, wants = /^$/, failed = () => {}, every, written }) {
 	let timer = null;
 	let busy = false;
 	let again = false;
 	let last = -Infinity;
 	let cost = 0;
-	const view = { wants, touch, stop: () => void (views.delete(view), clearTimeout(timer)) };
+	let found;
+	const view = { wants, touch, written, redraw: () => found !== undefined && draw(found), stop: () => void (views.delete(view), clearTimeout(timer)) };
 
 	async function run() {
 		if (document.hidden || !views.has(view)) return;
 		[busy, again, last] = [true, false, performance.now()];
 		try {
-			const data = await load();
-			if (views.has(view)) draw(data);
+			found = await load();
+			if (views.has(view)) draw(found);
 		} catch (problem) {
 			if (!(problem instanceof Problem)) throw problem;
 			if (views.has(view) && problem.status !== 0) failed(problem);
@@ -170,8 +176,17 @@ export function watch({ load, draw, wants = /^$/, failed = () => {}, every }) {
 	return { again: () => touch(true), stop: view.stop };
 }
 
-export function heard(events) {
-	for (const { wants, touch } of views) if (events.some((one) => (wants.exec ? wants.test(one.type) : wants(one)))) touch();
+// The text of unfinished replies, by instruction.
+export const live = new Map();
+
+export function heard(events, texts = []) {
+	for (const { type, instruction } of events) if (/^instruction\.(step|ended)/.test(type)) live.delete(instruction);
+	for (const [id, text] of texts) live.set(id, `${live.get(id) ?? ""}${text}`.slice(-LIVE));
+	while (live.size > 50) live.delete(live.keys().next().value);
+	for (const { wants, touch, written, redraw } of views) {
+		if (events.some((one) => (wants.exec ? wants.test(one.type) : wants(one)))) touch();
+		else if (texts.some(([id]) => id === written)) redraw();
+	}
 }
 
 export const stale = () => views.forEach((view) => view.touch());

@@ -85,6 +85,6 @@ def _plain(requirement: str) -> str:
 
 @pytest.mark.wheel
 def test_the_wheel_has_the_page(names: frozenset[str]) -> None:
-    files = {f"interface/web/{path.name}" for path in (ROOT / "interface/web").iterdir()}
+    files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "interface/web").rglob("*") if path.is_file()}
     assert "interface/web/index.html" in files
     assert files <= names

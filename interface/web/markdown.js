@@ -1,0 +1,54 @@
+// Markdown as elements: marked only splits the text into tokens. HTML in it is shown as text, and images as links.
+
+import { lexer } from "./vendor/marked.js";
+import { block, Component, h, whole } from "./dom.js";
+
+const [LONGEST, DEEPEST] = [20_000, 12]; // longer texts are shown as they are
+const SAFE = /^(https?:\/\/|mailto:|#)/i;
+
+const away = (href) => (href.startsWith("#") ? {} : { target: "_blank", rel: "noreferrer" });
+const anchor = (one, shown) => (SAFE.test(one.href) ? h("a", { href: one.href, ...away(one.href) }, shown) : whole(one.raw));
+const cells = (tag, row, deep) => h("tr", row.map((one) => h(tag, inner(one.tokens, deep))));
+
+const MAKERS = {
+	space: () => null,
+	hr: () => h("hr"),
+	br: () => h("br"),
+	checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
+	code: ({ text }) => h("pre.block.code", { role: "group" }, text),
+	codespan: ({ text }) => h("code", whole(text)),
+	escape: ({ text }) => whole(text),
+	heading: ({ tokens, depth }, deep) => h("p.heading", { "data-depth": depth }, inner(tokens, deep)),
+	paragraph: ({ tokens }, deep) => h("p", inner(tokens, deep)),
+	text: ({ tokens, text }, deep) => (tokens ? inner(tokens, deep) : whole(text)),
+	strong: ({ tokens }, deep) => h("strong", inner(tokens, deep)),
+	em: ({ tokens }, deep) => h("em", inner(tokens, deep)),
+	del: ({ tokens }, deep) => h("del", inner(tokens, deep)),
+	blockquote: ({ tokens }, deep) => h("blockquote", inner(tokens, deep)),
+	list: ({ ordered, start, items }, deep) => h(ordered ? "ol" : "ul", { start: ordered && start !== 1 ? start : null }, items.map((one) => h("li", inner(one.tokens, deep)))),
+	link: (one, deep) => anchor(one, inner(one.tokens, deep)),
+	image: (one) => anchor(one, whole(one.text || one.href)),
+	table: ({ header, rows }, deep) => h("div.scroll", h("table", h("thead", cells("th", header, deep)), h("tbody", rows.map((row) => cells("td", row, deep))))),
+};
+
+const inner = (tokens, deep = 0) => tokens.map((one) => (deep < DEEPEST && Object.hasOwn(MAKERS, one.type) ? MAKERS[one.type](one, deep + 1) : whole(one.raw)));
+
+// Exported for the tests: the tokens' elements, or null if the text is shown as it is.
+export function elementsOf(text) {
+	if (text.length > LONGEST) return null;
+	try {
+		return inner(lexer(text));
+	} catch {
+		return null; // nested too deeply for the parser
+	}
+}
+
+class Markdown extends Component {
+	shouldComponentUpdate = ({ text }) => text !== this.props.text;
+	render({ text, most }) {
+		const made = elementsOf(text);
+		return made === null ? block(text, "text", most, "said") : h("div.md", made);
+	}
+}
+
+export const markdown = (text, most = 2000) => h(Markdown, { text: String(text ?? ""), most });
