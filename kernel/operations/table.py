@@ -38,6 +38,7 @@ from kernel.operations import (
     tasks,
     tokens,
     trees,
+    unblock,
     webhooks,
     workflows,
 )
@@ -56,6 +57,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *messaging.OPERATIONS,
     *messages.OPERATIONS,
     *instructions.OPERATIONS,
+    *unblock.OPERATIONS,
     *approvals.OPERATIONS,
     *events.OPERATIONS,
     *proposals.OPERATIONS,

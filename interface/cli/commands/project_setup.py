@@ -5,7 +5,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
@@ -37,6 +37,7 @@ _STEP: Final = 2
 
 def configure_validate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="*", help="agent, workflow or project files (default: all)")
+    flag(parser, "--report", about="warn about workflows that give awk run --report github or sarif no findings")
     json_flag(parser)
 
 
@@ -44,7 +45,7 @@ def run_validate(context: Context) -> int:
     root, state = offline.paths(context.project)
     shell, cwd = offline.shell_environment(context.environ), Path(context.cwd or root)
     grants = offline.validate.project_grants(root, state, shell)
-    checked = offline.validate.validate(root, cwd, context.args.files, shell, grants)
+    checked = offline.validate.validate(root, cwd, context.args.files, shell, grants, reports=context.args.report)
     if not context.args.json:
         for place in offline.places_of(error for file in checked.files for error in file.errors):
             context.out.error(offline.mistake(place))
@@ -176,8 +177,13 @@ def run_init(context: Context) -> int:
     source = EXAMPLES / context.args.example
     engine = _engine(context.args.backend, context.args.model)
     root = Path(context.project.root)
-    for file in sorted(path for path in source.rglob("*") if path.is_file()):
-        name = file.relative_to(source).as_posix()
+    made = dict(_example_files(source, engine))
+    there = [name for name in made if os.path.lexists(root / name)]
+    foreign = [name for name in there if not _has(root / name, made[name])]
+    if foreign and len(there) < len(made):
+        mixed = f"the example {source.name} would mix with other files: {', '.join(foreign)}; nothing was written"
+        raise Failure("already_exists", mixed, "create the example in an empty directory, or move these files away")
+    for name, content in made.items():
         path = root / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -185,10 +191,7 @@ def run_init(context: Context) -> int:
             raise _unwritable(path.parent, error) from error
         try:
             with path.open("xb") as new:  # fails if the path exists, even as a dangling link
-                content = header(name) + file.read_text(encoding="utf-8")
-                if engine:
-                    content = _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), content)
-                new.write(content.encode())
+                new.write(content)
         except FileExistsError:
             context.out.note(f"note: {name} already exists and was not changed")
         except OSError as error:
@@ -197,6 +200,23 @@ def run_init(context: Context) -> int:
             context.out.lines([name])
     context.out.lines(write_schemas(str(root)))
     return Exit.OK
+
+
+def _example_files(source: Path, engine: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the path in the project and the content of each file of an example."""
+    for file in sorted(path for path in source.rglob("*") if path.is_file()):
+        name = file.relative_to(source).as_posix()
+        content = header(name) + file.read_text(encoding="utf-8")
+        if engine:
+            content = _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), content)
+        yield name, content.encode()
+
+
+def _has(path: Path, content: bytes) -> bool:
+    try:
+        return path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
+    except OSError:
+        return False
 
 
 def _engine(backend: str | None, model: str | None) -> tuple[str, ...]:

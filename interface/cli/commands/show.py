@@ -28,7 +28,7 @@ _STATUS_STYLES: Final = {"done": "green", "running": "cyan"}
 
 
 def configure_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="RUN|INSTRUCTION", help="run (r12, or review:main) or instruction (i7)")
+    parser.add_argument("ids", metavar="RUN|INSTRUCTION", nargs="+", help="runs (r12, review:main), instructions (i7)")
     flag(parser, "--prompt", about="for an instruction: print the prompt of the model")
     flag(parser, "--steps", about="for an instruction: print each model and tool call")
     flag(parser, "--full", about="with --steps: print arguments and results in full")
@@ -38,7 +38,15 @@ def configure_show(parser: argparse.ArgumentParser) -> None:
 
 
 def run_show(context: Context) -> int:
-    name: str = context.args.id
+    """Print each object; with ``--json``, one document per line."""
+    for place, name in enumerate(context.args.ids):
+        if place and not context.args.json:
+            context.out.lines([""])
+        _show(context, name)
+    return 0
+
+
+def _show(context: Context, name: str) -> int:
     if context.args.prompt:
         if not _INSTRUCTION.fullmatch(name):
             raise Failure("usage", f"--prompt requires an instruction (i7), not {name!r}")

@@ -1,0 +1,40 @@
+"""Selection of the action that lets blocked work continue, by the state of an agent, workflow or instruction. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from protocol.api.instructions import UnblockAction
+
+ACTIONS: Final[Mapping[str, UnblockAction]] = {
+    "error": "reset",
+    "paused": "resume",
+    "stopped": "resume",
+    "budget": "continue",
+    "hops": "continue",
+    "instructions": "continue",
+    "wall_time": "continue",
+    "credentials": "reset",
+    "quota": "reset",
+    "provider": "reset",
+    "node": "reset",
+    "backoff": "reset",
+    "failed": "retry",
+    "dead": "retry",
+}
+"""Action by state, wait reason or reached limit."""
+PERSONS: Final[Mapping[str, str]] = {
+    "approval": "decide the call: awk needs --approvals",
+    "person": "answer the question: awk needs",
+    "answer": "see what blocks its colleague: awk needs",
+}
+"""Suggested action by wait reason, where only the user knows the decision."""
+
+
+def choose(states: Iterable[str]) -> tuple[UnblockAction, str] | None:
+    """Return the action for the first state that has one, and that state; None if nothing is blocked."""
+    return next(((ACTIONS[state], state) for state in states if state in ACTIONS), None)
+
+
+def decision_for(states: Iterable[str]) -> str | None:
+    """Return the suggested action of the first state that waits for a decision of the user."""
+    return next((PERSONS[state] for state in states if state in PERSONS), None)
