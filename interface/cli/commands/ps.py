@@ -100,6 +100,7 @@ def header_lines(needs: int, screen: Screen) -> list[str]:
 
 
 def configure_top(parser: "argparse.ArgumentParser") -> None:
+    flag(parser, "--bell", about="ring the bell for new needs, and notify the desktop if the terminal can")
     json_flag(parser)
 
 
@@ -108,13 +109,16 @@ def run_top(context: Context) -> int:
     if not watched:
         return context.answer(context.kernel().get("/ps"), ps_lines, context.clock.wall())
     from interface.cli.commands.events import SHOWN  # noqa: PLC0415  (as below)
+    from interface.cli.commands.needs import need_lines  # noqa: PLC0415  (as below)
     from interface.cli.commands.runs import diff_lines  # noqa: PLC0415  (as below)
-    from interface.cli.commands.show import instruction_lines, prompt_lines  # noqa: PLC0415  (as below)
+    from interface.cli.commands.show import instruction_lines, prompt_lines, run_lines  # noqa: PLC0415  (as below)
+    from interface.cli.commands.teamwork import task_lines  # noqa: PLC0415  (as below)
     from interface.cli.live_table import watch  # noqa: PLC0415  (rich costs more than the rest of a command)
-    from interface.cli.top_view import Details  # noqa: PLC0415  (as above)
+    from interface.cli.top_tabs import Details  # noqa: PLC0415  (as above)
 
     context.kernel().close()
-    return watch(context, Details(instruction_lines, prompt_lines, diff_lines, SHOWN))
+    details = Details(instruction_lines, prompt_lines, diff_lines, run_lines, need_lines, task_lines, SHOWN)
+    return watch(context, details)
 
 
 IDLE_ROWS = 10

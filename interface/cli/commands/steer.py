@@ -1,8 +1,8 @@
 """Commands that control work: each posts one action for its targets and prints the resulting state.
 
 ``pause``, ``resume``, ``continue`` and ``unblock`` take an agent or a workflow, ``reset`` an agent, ``answer``,
-``reassign``, ``cancel``, ``retry`` and ``promote`` instructions. ``cancel`` and ``retry`` can also select many instructions: the
-kernel then changes them in one commit. On a terminal, ``cancel`` first shows the selected instructions.
+``reassign``, ``cancel``, ``retry`` and ``promote`` instructions. ``cancel`` and ``retry`` can also select many
+instructions: the kernel then changes them in one commit. On a terminal, ``cancel`` first shows the selection.
 """
 
 import argparse

@@ -1,0 +1,144 @@
+"""Tabs of ``awk top``: agents, runs, needs and tasks, with the queries, columns and states of their rows."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from interface.cli.process_table import Column, age, cells, columns_for, seconds_between, target_of
+from interface.client import Client, quoted
+from interface.failure import Failure
+from protocol.api.approvals import NeedList
+from protocol.api.runs import RunList
+from protocol.tasks import TaskList
+
+ROWS: Final = "200"
+"""Maximum number of rows that a tab requests of each list."""
+WORKSPACES: Final = 20
+"""Maximum number of running workflows whose tasks are listed."""
+AGENTS: Final = "agents"
+HELP: Final = (
+    "1, 2, 3, 4, tab  agents, runs, needs, tasks",
+    "up, down, j, k   choose a row, or scroll",
+    "enter            open it: of an agent its work, or its last work",
+    "i                list or fold idle agents",
+    "l                its log",
+    "a                approve a call: it is shown whole first",
+    "n                deny one, in the same way",
+    "p                pause or resume it",
+    "c                cancel its work, after confirmation",
+    "s                sort agents by another column",
+    "/                show only rows whose name has a text",
+    "escape           leave a view",
+    "q                quit",
+)
+
+
+Lines = Callable[..., list[str]]
+
+
+class Details(NamedTuple):
+    """Formatters of the documents behind a row: an instruction, its prompt, changes, a run, a need, a task."""
+
+    instruction: Lines
+    prompt: Lines
+    changes: Lines
+    run: Lines
+    need: Lines
+    task: Lines
+    log_events: str | tuple[str, ...]
+
+
+class Tab(NamedTuple):
+    """Table of one kind of rows. The second column is the state, which selects the colour."""
+
+    read: Callable[[Client], Sequence[Any]]
+    key: Callable[[Any], str]
+    state: Callable[[Any], str]
+    columns: Callable[[Sequence[Any]], Sequence[Column]]
+    cells: Callable[[Any, float, Sequence[Column]], tuple[str, ...]]
+
+
+def _needs(client: Client) -> Sequence[Any]:
+    return msgspec.json.decode(client.get("/needs", {"limit": ROWS}), type=NeedList).items
+
+
+def _runs(client: Client) -> Sequence[Any]:
+    return msgspec.json.decode(client.get("/runs", {"limit": ROWS}), type=RunList).runs
+
+
+def _tasks(client: Client) -> Sequence[Any]:
+    found: list[Any] = []
+    for row in json.loads(client.get("/workflows"))["workflows"][:WORKSPACES]:
+        try:
+            body = client.get(f"/spaces/{quoted(':'.join((row['name'], row['tag'])))}/tasks", {"limit": ROWS})
+        except Failure:
+            continue  # the workflow has ended meanwhile, or has no channel
+        found += msgspec.json.decode(body, type=TaskList).tasks
+    return found
+
+
+def _named(*titles: str) -> Callable[[Sequence[Any]], Sequence[Column]]:
+    return lambda _rows: [Column(title, right=title in ("AGE", "DURATION", "COST$")) for title in titles]
+
+
+def _since(now: float, at: str | None) -> str:
+    passed = seconds_between(now, at)
+    return "-" if passed is None else age(-passed)
+
+
+def _run_cells(row: Any, now: float, _columns: Sequence[Column]) -> tuple[str, ...]:
+    cost = "-" if row.cost_usd is None else f"{row.cost_usd:.4f}"
+    took = age(row.duration_seconds)
+    return row.id, row.status or row.state, _since(now, row.started_at), took, cost, row.verdict or "-", row.run
+
+
+def _need_cells(row: Any, now: float, _columns: Sequence[Column]) -> tuple[str, ...]:
+    return row.id, row.kind, _since(now, row.since), row.text
+
+
+def _task_cells(row: Any, now: float, _columns: Sequence[Column]) -> tuple[str, ...]:
+    after = f" (after {', '.join(row.blocked_by)})" if row.blocked_by else ""
+    since = _since(now, row.claimed_at or row.created_at)
+    return row.id, row.state, since, row.holder or row.for_ or "-", row.space, row.title + after
+
+
+TABS: Final[Mapping[str, Tab]] = MappingProxyType(
+    {
+        AGENTS: Tab(lambda _client: (), target_of, lambda row: row.state, columns_for, cells),
+        "runs": Tab(
+            _runs,
+            lambda row: str(row.id),
+            lambda row: row.status or row.state,
+            _named("RUN", "STATE", "AGE", "DURATION", "COST$", "VERDICT", "WORKFLOW"),
+            _run_cells,
+        ),
+        "needs": Tab(
+            _needs,
+            lambda row: f"{row.kind} {row.id}",
+            lambda row: row.kind,
+            _named("ID", "KIND", "AGE", "TEXT"),
+            _need_cells,
+        ),
+        "tasks": Tab(
+            _tasks,
+            lambda row: f"{row.space} {row.id}",
+            lambda row: row.state,
+            _named("TASK", "STATE", "AGE", "AGENT", "WORKFLOW", "TITLE"),
+            _task_cells,
+        ),
+    }
+)
+"""Tabs in the order of the keys 1 to 4."""
+STYLES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("running", "claimed"), "green"),
+        **dict.fromkeys(("waiting", "backoff", "paused", "open", "approval", "vote", "answer", "task"), "yellow"),
+        **dict.fromkeys(("error", "failed", "dead", "incomplete", "rejected", "timeout", "agent_error"), "red"),
+        **dict.fromkeys(("credentials", "quota", "limit", "silent", "node", "project"), "red"),
+        **dict.fromkeys(("stopped", "idle", "done", "cancelled"), "dim"),
+    }
+)
+"""Colour by state of an agent, run or task, and by kind of a need."""
