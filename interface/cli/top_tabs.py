@@ -22,7 +22,7 @@ AGENTS: Final = "agents"
 HELP: Final = (
     "1, 2, 3, 4, tab  agents, runs, needs, tasks",
     "up, down, j, k   choose a row, or scroll",
-    "enter            open it: of an agent its work, or its last work",
+    "enter            open it, for an agent its work or last work",
     "i                list or fold idle agents",
     "l                its log",
     "a                approve a call: it is shown whole first",

@@ -130,7 +130,7 @@ class TopView:
             return self.question.line(read=self.is_read())
         if self.said:
             return self.said
-        return "escape: back   q quits" if self.view == "lines" else f"{self.tabs()}   ? help   q quits"
+        return "escape: back   q quits" if self.view == "lines" else f"? help   q quits   {self.tabs()}"
 
     def page(self) -> list[str]:
         """Return the displayed lines."""

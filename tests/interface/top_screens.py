@@ -1,4 +1,7 @@
-"""The screens of ``top`` as text, at 60 and 100 columns; ``python -m tests.interface.top_screens`` prints them anew."""
+"""The screens of ``top`` as text, at 60 and 100 columns, and the picture of ``top`` in the docs.
+
+``python -m tests.interface.top_screens`` writes both anew.
+"""
 
 import io
 import json
@@ -31,6 +34,7 @@ from protocol.tasks import TaskList
 from tests.interface.samples import AT, instruction, message, need, ps_row, report, task, worktree
 
 SCREENS: Final = Path(__file__).parent / "top_screens.txt"
+PICTURE: Final = Path(__file__).parents[2] / "docs/images/top.svg"
 NOW: Final = 1_795_255_242.0
 EVIL: Final = "echo \x1b[2J\x1b[1;1H\rApprove a3? [y/N] y \u202e" + " long" * 60
 CALL: Final[dict[str, Any]] = {
@@ -169,5 +173,29 @@ def screens() -> Iterator[str]:
             yield f"== {name}, {columns} columns\n{text_of(view, columns)}\n"
 
 
+TEAM: Final = Ps(
+    agents=(
+        ps_row("reviewer", "", space="team:main", state="waiting", reason="approval", pid=4713, doing="", step=4,
+               age_s=61.0, status=None, usage=Usage(input_tokens=5210, output_tokens=702, cost_usd=0.0262)),
+        ps_row("coder", "", space="team:main", reason=None, doing="bash", step=7, age_s=42.0, step_age_s=12.0,
+               silent_s=3.0, status=None, usage=Usage(input_tokens=18_400, output_tokens=2100, cost_usd=0.0867)),
+        ps_row("tester", "", space="team:main", state="backoff", reason=None, until="2026-11-21T10:00:46Z", pid=None,
+               doing="", step=2, status=None),
+    ),
+    needs=1, idle=12,
+)  # fmt: skip
+
+
+def picture() -> str:
+    """``top`` while the coder of a team runs a tool and its reviewer waits for an approval."""
+    view, _ = view_of(110)
+    view.table = TEAM
+    view.overview = msgspec.structs.replace(OVERVIEW, waiting=2, idle=12, needs=1)
+    console = Console(width=110, file=io.StringIO(), record=True, force_terminal=True, color_system="truecolor")
+    console.print(drawn(view, 110, NOW))
+    return console.export_svg(title="awk top", unique_id="top")
+
+
 if __name__ == "__main__":
+    PICTURE.write_text(picture(), "utf-8")
     SCREENS.write_text("\n".join(screens()), "utf-8")
