@@ -6,23 +6,20 @@ from typing import Any, Final
 from interface.cli.output import cut, one_line
 
 _COLUMNS: Final = 200
-_FORMS: Final = {"9": "\x1b]9;{}\x07", "777": "\x1b]777;notify;agent-worker;{}\x07"}
-"""Control sequences of a notification: OSC 9 of iTerm2, OSC 777 of rxvt."""
-_PROGRAMS: Final = {"iTerm.app": "9", "WezTerm": "9", "ghostty": "9"}
-"""Form by TERM_PROGRAM."""
-_TERMS: Final = {"xterm-kitty": "9", "xterm-ghostty": "9", "foot": "777", "rxvt-unicode": "777"}
-"""Form by the start of TERM. Other terminals, also tmux and screen, get the bell only."""
+_OSC_9: Final = "\x1b]9;{}\x07"
+_OSC_777: Final = "\x1b]777;notify;agent-worker;{}\x07"
+_PROGRAMS: Final = {"iTerm.app": _OSC_9, "WezTerm": _OSC_9, "ghostty": _OSC_9}
+"""Notification by TERM_PROGRAM, unless TERM has one."""
+_TERMS: Final = {"xterm-kitty": _OSC_9, "foot": _OSC_777, "rxvt": _OSC_777, "tmux": "", "screen": ""}
+"""Notification by the start of TERM."""
 
 
 def alert(texts: Collection[str], environ: Mapping[str, str]) -> str:
     """Return the characters that alert the user to new needs: a bell, and one notification with the first text."""
-    term = environ.get("TERM", "")
-    form = next((form for start, form in _TERMS.items() if term.startswith(start)), None)
-    if form is None and not term.startswith(("tmux", "screen")):
-        form = _PROGRAMS.get(environ.get("TERM_PROGRAM", ""))
+    term, by_program = environ.get("TERM", ""), _PROGRAMS.get(environ.get("TERM_PROGRAM", ""), "")
+    forms = (form for start, form in _TERMS.items() if term.startswith(start))
     more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
-    text = cut(one_line(next(iter(texts))), _COLUMNS) + more
-    return "\x07" + ("" if form is None else _FORMS[form].format(text))
+    return "\x07" + next(forms, by_program).format(cut(one_line(next(iter(texts))), _COLUMNS) + more)
 
 
 class NewNeeds:

@@ -179,8 +179,8 @@ def process_table(
     drawn = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
     for column in titled[:shown]:
         drawn.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)
-    for place, (row, text) in enumerate(zip(rows, texts, strict=True)):
-        styles = ["", STYLES.get(tab.state(row), ""), *([""] * len(titled))]
+    for place, text in enumerate(texts):
+        styles = ["", STYLES.get(text[1].split(" ")[0], ""), *([""] * len(titled))]
         line = (Text(cell, style=style) for cell, style in zip(text[:shown], styles, strict=False))
         drawn.add_row(*line, style="reverse" if place == chosen else None)
     return drawn

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
+from interface.cli.output import decode
 from interface.cli.process_table import Column, age, cells, columns_for, seconds_between, target_of
 from interface.client import Client, quoted
 from interface.failure import Failure
@@ -52,36 +53,30 @@ class Details(NamedTuple):
 
 
 class Tab(NamedTuple):
-    """Table of one kind of rows. The second column is the state, which selects the colour."""
+    """Table of one kind of rows. The first word of the second column is the state, which selects the colour."""
 
     read: Callable[[Client], Sequence[Any]]
     key: Callable[[Any], str]
-    state: Callable[[Any], str]
-    columns: Callable[[Sequence[Any]], Sequence[Column]]
+    titles: Sequence[str]
+    """Titles of the columns; empty for the columns of ``awk ps``."""
     cells: Callable[[Any, float, Sequence[Column]], tuple[str, ...]]
 
+    def columns(self, rows: Sequence[Any]) -> Sequence[Column]:
+        """Return the columns for ``rows``."""
+        return [Column(title, title in _RIGHT) for title in self.titles] or columns_for(rows)
 
-def _needs(client: Client) -> Sequence[Any]:
-    return msgspec.json.decode(client.get("/needs", {"limit": ROWS}), type=NeedList).items
 
-
-def _runs(client: Client) -> Sequence[Any]:
-    return msgspec.json.decode(client.get("/runs", {"limit": ROWS}), type=RunList).runs
+def _listed(path: str, kind: type[Any], field: str) -> Callable[[Client], Sequence[Any]]:
+    return lambda client: getattr(decode(client.get(path, {"limit": ROWS}), kind), field)
 
 
 def _tasks(client: Client) -> Sequence[Any]:
     found: list[Any] = []
     for row in json.loads(client.get("/workflows"))["workflows"][:WORKSPACES]:
-        try:
-            body = client.get(f"/spaces/{quoted(':'.join((row['name'], row['tag'])))}/tasks", {"limit": ROWS})
-        except Failure:
-            continue  # the workflow has ended meanwhile, or has no channel
-        found += msgspec.json.decode(body, type=TaskList).tasks
+        with suppress(Failure):  # the workflow has ended meanwhile, or has no channel
+            space = quoted(f"{row['name']}:{row['tag']}")
+            found += _listed(f"/spaces/{space}/tasks", TaskList, "tasks")(client)
     return found
-
-
-def _named(*titles: str) -> Callable[[Sequence[Any]], Sequence[Column]]:
-    return lambda _rows: [Column(title, right=title in ("AGE", "DURATION", "COST$")) for title in titles]
 
 
 def _since(now: float, at: str | None) -> str:
@@ -105,30 +100,16 @@ def _task_cells(row: Any, now: float, _columns: Sequence[Column]) -> tuple[str, 
     return row.id, row.state, since, row.holder or row.for_ or "-", row.space, row.title + after
 
 
+_RIGHT: Final = frozenset({"AGE", "DURATION", "COST$"})
+_RUNS: Final = ("RUN", "STATE", "AGE", "DURATION", "COST$", "VERDICT", "WORKFLOW")
+_TASKS: Final = ("TASK", "STATE", "AGE", "AGENT", "WORKFLOW", "TITLE")
+_NEEDS: Final = ("ID", "KIND", "AGE", "TEXT")
 TABS: Final[Mapping[str, Tab]] = MappingProxyType(
     {
-        AGENTS: Tab(lambda _client: (), target_of, lambda row: row.state, columns_for, cells),
-        "runs": Tab(
-            _runs,
-            lambda row: str(row.id),
-            lambda row: row.status or row.state,
-            _named("RUN", "STATE", "AGE", "DURATION", "COST$", "VERDICT", "WORKFLOW"),
-            _run_cells,
-        ),
-        "needs": Tab(
-            _needs,
-            lambda row: f"{row.kind} {row.id}",
-            lambda row: row.kind,
-            _named("ID", "KIND", "AGE", "TEXT"),
-            _need_cells,
-        ),
-        "tasks": Tab(
-            _tasks,
-            lambda row: f"{row.space} {row.id}",
-            lambda row: row.state,
-            _named("TASK", "STATE", "AGE", "AGENT", "WORKFLOW", "TITLE"),
-            _task_cells,
-        ),
+        AGENTS: Tab(lambda _client: (), target_of, (), cells),
+        "runs": Tab(_listed("/runs", RunList, "runs"), attrgetter("id"), _RUNS, _run_cells),
+        "needs": Tab(_listed("/needs", NeedList, "items"), lambda row: f"{row.kind} {row.id}", _NEEDS, _need_cells),
+        "tasks": Tab(_tasks, lambda row: f"{row.space} {row.id}", _TASKS, _task_cells),
     }
 )
 """Tabs in the order of the keys 1 to 4."""

@@ -6,40 +6,36 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from kernel.operations.context import ProjectFiles, StoreAccess, agent_key, check_known, known_space
+from kernel.operations.context import ProjectFiles, StoreAccess, check_known, known_space
 from kernel.operations.operation import ToolFront, operation
-from kernel.policy.unblock import PERSONS, choose, decision_for
+from kernel.policy.unblock import choose, decision_for
 from kernel.store import agents, instruction_views, instructions, workflows
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import bulk, steering
 from protocol.api.document import Ask
 from protocol.api.instructions import BulkRetryRequest, UnblockAction, Unblocked
 from protocol.errors import Refused
-from protocol.instruction import ENDED
-from protocol.names import AgentKey, SpaceId, base_space, number_of, place_of, split_space
+from protocol.names import AgentKey, SpaceId, base_space, number_of, place_of
 from protocol.target import Target, TargetRejected, parse_target
+
+TEXT = "Agent (alice, alice@review), workflow (@review) or instruction (i7)."
 
 
 class UnblockRequest(Ask, frozen=True, kw_only=True):
     """POST /unblock."""
 
-    target: Annotated[
-        str,
-        msgspec.Meta(
-            min_length=1, max_length=300, description="Agent (alice, alice@review), workflow (@review) or i7."
-        ),
-    ]
+    target: Annotated[str, msgspec.Meta(min_length=1, max_length=300, description=TEXT)]
+
+
+Actions = Mapping[UnblockAction, Callable[..., object]]
 
 
 class Candidate(NamedTuple):
     """Agent, workflow or instruction that may block the work, with its states and the function of each action."""
 
     subject: str
-    states: tuple[str, ...]
-    actions: Mapping[UnblockAction, Callable[[], object]]
-
-
-Candidates = Iterator[Candidate]
+    states: tuple[str | None, ...]
+    actions: Actions
 
 
 async def unblock(asked: UnblockRequest, store: StoreAccess, files: ProjectFiles) -> Unblocked:
@@ -47,19 +43,25 @@ async def unblock(asked: UnblockRequest, store: StoreAccess, files: ProjectFiles
 
     Returns the action. Fails if the work is not blocked, or waits for a decision of the user.
     """
-    candidates = _candidates(asked.target, store, files)
+    try:
+        target = None if number_of(asked.target, "i") is not None else parse_target(asked.target)
+    except TargetRejected as error:
+        raise Refused("bad_request", str(error)) from error
+    space = None
+    if target is not None and target.workflow is not None:
+        space = known_space(store, files, str(target.space))
+    elif target is not None:
+        check_known(store, files, asked.target)
 
     def change(tx: Transaction) -> Unblocked:
-        found = list(candidates(tx))
-        for one in found:
-            if (chosen := choose(one.states)) is not None and chosen[0] in one.actions:
-                freed = one.actions[chosen[0]]()
+        found = tuple(_of_instruction(tx, asked.target) if target is None else _of_target(tx, target, space))
+        for subject, states, actions in found:
+            action, because = choose(states) or (None, "")
+            if action is not None and action in actions:
+                freed = actions[action]()
+                given = freed if isinstance(freed, tuple) else (subject,) if action == "retry" else ()
                 return Unblocked(
-                    target=asked.target,
-                    action=chosen[0],
-                    subject=one.subject,
-                    because=chosen[1],
-                    instructions=freed if isinstance(freed, tuple) else (),
+                    target=asked.target, action=action, subject=subject, because=because, instructions=given
                 )
         decision = decision_for(state for one in found for state in one.states)
         text = f"{asked.target} is not blocked" if decision is None else f"{asked.target} waits for your decision"
@@ -68,88 +70,57 @@ async def unblock(asked: UnblockRequest, store: StoreAccess, files: ProjectFiles
     return await store.writer.commit(change)
 
 
-def _candidates(text: str, store: StoreAccess, files: ProjectFiles) -> Callable[[Transaction], Candidates]:
-    if number_of(text, "i") is not None:
-        return partial(_of_instruction, name=text)
-    try:
-        target = parse_target(text)
-    except TargetRejected as error:
-        raise Refused("bad_request", str(error)) from error
-    if target.workflow is None:
-        check_known(store, files, text)
-        return partial(_of_agent, key=agent_key(store, text), subject=text)
-    space = known_space(store, files, str(target.space))
-    if target.agent is None:
-        return partial(_of_workflow, space=space)
-    members = store.reader.now(agents.members, space)
-    member = next((one for one in members if one.name == target.agent), None)
-    if member is None:
-        names = ", ".join(one.name for one in members)
-        raise Refused("not_a_participant", f"{target.agent} is not a member of {text[:100]}", f"members: {names}")
-    return partial(_of_agent, key=member.key, subject=text, space=space)
+def _of_instruction(tx: Transaction, name: str) -> Iterator[Candidate]:
+    found, shown = instructions.find(tx.conn, name), instruction_views.info(tx.conn, name, tx.now_ms)
+    yield Candidate(name, (found.state,), {"retry": lambda: steering.retry(tx, name)})
+    if shown is not None and shown.standing in ("time", "person"):
+        yield from _workflow(tx, base_space(found.space))
+        yield from _agent(tx, found.agent, found.agent)
+        yield Candidate(name, (shown.waits_for,), {})
 
 
-def _of_instruction(tx: Transaction, name: str) -> Candidates:
-    found = instructions.find(tx.conn, name)
-    yield Candidate(name, (found.state,), {"retry": partial(_retried, tx, name)})
-    shown = instruction_views.info(tx.conn, name, tx.now_ms)
-    if found.state in ENDED or shown is None or shown.standing == "runnable":
-        return
-    yield Candidate(name, (shown.waits_for or "",) if shown.waits_for in PERSONS else (), {})
-    yield from _limits(tx, base_space(found.space))
-    yield from _state(tx, found.agent, found.agent)
+def _of_target(tx: Transaction, target: Target, space: SpaceId | None) -> Iterator[Candidate]:
+    key = AgentKey(target.agent or "") if space is None else None
+    members = {str(target): key} if key is not None else {}
+    if space is not None:
+        known = [one for one in agents.members(tx.conn, space) if target.agent in (None, one.name)]
+        members = {str(Target(one.name, target.workflow, target.tag)): one.key for one in known}
+    if target.agent is not None and not members:
+        raise Refused("not_a_participant", f"{target.agent} is not a member of {target.space}")
+    for place in (space,) if space is not None else agents.workspaces(tx.conn, AgentKey(target.agent or "")):
+        yield from _workflow(tx, base_space(place))
+    for subject, member in members.items():
+        yield from _agent(tx, member, subject)
+    chosen = (next(iter(members.values())), None) if target.agent is not None else (None, space)
+    matched = bulk.retry_many(tx, BulkRetryRequest(dry_run=True), *chosen).matched
+    yield Candidate(str(target), ("dead" if matched else None,), {"retry": partial(_retry, tx, *chosen)})
 
 
-def _of_agent(tx: Transaction, key: AgentKey, subject: str, space: SpaceId | None = None) -> Candidates:
-    for place in agents.workspaces(tx.conn, key) if space is None else (base_space(space),):
-        yield from _limits(tx, place)
-    yield from _state(tx, key, subject)
-    yield _dead(tx, subject, key, None)
-
-
-def _of_workflow(tx: Transaction, space: SpaceId) -> Candidates:
-    yield from _limits(tx, space)
-    for member in agents.members(tx.conn, space):
-        yield from _state(tx, member.key, str(Target(member.name, *split_space(space))))
-    yield _dead(tx, str(Target(None, *split_space(space))), None, space)
-
-
-def _limits(tx: Transaction, space: str) -> Candidates:
-    """Yield the running workflow in ``space``, which a pause or a limit may block."""
+def _workflow(tx: Transaction, space: str) -> Iterator[Candidate]:
     record = workflows.running_at(tx.conn, place_of(space))
     if record is not None:
-        states = ("paused" if workflows.paused(tx.conn, record.id) else "", record.limited_by or "")
-        actions: dict[UnblockAction, Callable[[], object]] = {
-            "resume": partial(steering.resume_workflow, tx, record.space),
-            "continue": partial(steering.continue_workflow, tx, record.space),
-        }
-        yield Candidate(str(Target(None, record.name, record.tag)), states, actions)
+        states = ("paused" if workflows.paused(tx.conn, record.id) else None, record.limited_by)
+        actions: Actions = {"resume": steering.resume_workflow, "continue": steering.continue_workflow}
+        yield Candidate(str(Target(None, record.name, record.tag)), states, _bound(actions, tx, record.space))
 
 
-def _state(tx: Transaction, key: AgentKey, subject: str) -> Candidates:
+def _agent(tx: Transaction, key: AgentKey, subject: str) -> Iterator[Candidate]:
     record, process = agents.row(tx.conn, key), agents.process(tx.conn, key, tx.now_ms)
-    if record is None or process is None or (record.state == "active" and process.shown.state in ("idle", "running")):
-        return
-    states = (record.state, process.shown.reason or "", process.shown.state)
-    actions: dict[UnblockAction, Callable[[], object]] = {
-        "resume": partial(steering.resume_agent, tx, key),
-        "continue": partial(steering.continue_agent, tx, key),
-        "reset": partial(steering.reset_agent, tx, key),
-    }
-    yield Candidate(subject, states, actions)
+    if record is not None and process is not None:
+        actions: Actions = {
+            "resume": steering.resume_agent,
+            "continue": steering.continue_agent,
+            "reset": steering.reset_agent,
+        }
+        shown = () if process.shown.state == "running" else (process.shown.reason, process.shown.state)
+        yield Candidate(subject, (record.state, *shown), _bound(actions, tx, key))
 
 
-def _dead(tx: Transaction, subject: str, agent: AgentKey | None, space: SpaceId | None) -> Candidate:
-    matched = bulk.retry_many(tx, BulkRetryRequest(dry_run=True), agent, space).matched
-    return Candidate(subject, ("dead",) if matched else (), {"retry": partial(_retried_many, tx, agent, space)})
+def _bound(actions: Actions, tx: Transaction, of: str) -> Actions:
+    return {action: partial(run, tx, of) for action, run in actions.items()}
 
 
-def _retried(tx: Transaction, name: str) -> tuple[str, ...]:
-    steering.retry(tx, name)
-    return (name,)
-
-
-def _retried_many(tx: Transaction, agent: AgentKey | None, space: SpaceId | None) -> tuple[str, ...]:
+def _retry(tx: Transaction, agent: AgentKey | None, space: SpaceId | None) -> tuple[str, ...]:
     report = bulk.retry_many(tx, BulkRetryRequest(), agent, space)
     if not report.changed:
         raise Refused("conflict", report.kept[0].detail, "see awk dead")

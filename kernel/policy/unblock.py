@@ -30,11 +30,11 @@ PERSONS: Final[Mapping[str, str]] = {
 """Suggested action by wait reason, where only the user knows the decision."""
 
 
-def choose(states: Iterable[str]) -> tuple[UnblockAction, str] | None:
+def choose(states: Iterable[str | None]) -> tuple[UnblockAction, str] | None:
     """Return the action for the first state that has one, and that state; None if nothing is blocked."""
-    return next(((ACTIONS[state], state) for state in states if state in ACTIONS), None)
+    return next(((ACTIONS[state], state) for state in states if state is not None and state in ACTIONS), None)
 
 
-def decision_for(states: Iterable[str]) -> str | None:
+def decision_for(states: Iterable[str | None]) -> str | None:
     """Return the suggested action of the first state that waits for a decision of the user."""
-    return next((PERSONS[state] for state in states if state in PERSONS), None)
+    return next((PERSONS[state] for state in states if state is not None and state in PERSONS), None)
