@@ -125,8 +125,10 @@ class _Screen:
             self._client = self._client or self._context.find_kernel()
             self._view.read(self._client)
             self._state = ""
-            if self._context.args.bell:
-                self._alert(self._client)
+            needs = TABS["needs"].read(self._client) if self._context.args.bell and self._view.table.needs else ()
+            if texts := self._needs.texts(needs):
+                self._console.file.write(alert(texts, self._context.environ))
+                self._console.file.flush()
         except (Unreachable, Hanging):
             self._client = None
             self._state = ", the kernel is away"
@@ -136,12 +138,6 @@ class _Screen:
             forget_keys(self._signals)
         self._asked = self._view.question
         self._live.update(drawn(self._view, width, self._context.clock.wall(), self._state), refresh=True)
-
-    def _alert(self, client: Client) -> None:
-        items = TABS["needs"].read(client) if self._view.table.needs else ()
-        if texts := self._needs.texts(items):
-            self._console.file.write(alert(texts, self._context.environ))
-            self._console.file.flush()
 
 
 def drawn(view: TopView, columns: int, now: float, state: str = "") -> Group:

@@ -90,10 +90,6 @@ def _run_cells(row: Any, now: float, _columns: Sequence[Column]) -> tuple[str, .
     return row.id, row.status or row.state, _since(now, row.started_at), took, cost, row.verdict or "-", row.run
 
 
-def _need_cells(row: Any, now: float, _columns: Sequence[Column]) -> tuple[str, ...]:
-    return row.id, row.kind, _since(now, row.since), row.text
-
-
 def _task_cells(row: Any, now: float, _columns: Sequence[Column]) -> tuple[str, ...]:
     after = f" (after {', '.join(row.blocked_by)})" if row.blocked_by else ""
     since = _since(now, row.claimed_at or row.created_at)
@@ -108,7 +104,12 @@ TABS: Final[Mapping[str, Tab]] = MappingProxyType(
     {
         AGENTS: Tab(lambda _client: (), target_of, (), cells),
         "runs": Tab(_listed("/runs", RunList, "runs"), attrgetter("id"), _RUNS, _run_cells),
-        "needs": Tab(_listed("/needs", NeedList, "items"), lambda row: f"{row.kind} {row.id}", _NEEDS, _need_cells),
+        "needs": Tab(
+            _listed("/needs", NeedList, "items"),
+            lambda row: f"{row.kind} {row.id}",
+            _NEEDS,
+            lambda row, now, _: (row.id, row.kind, _since(now, row.since), row.text),
+        ),
         "tasks": Tab(_tasks, lambda row: f"{row.space} {row.id}", _TASKS, _task_cells),
     }
 )

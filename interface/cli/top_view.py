@@ -6,13 +6,12 @@ Lines of an agent are escaped and follow a bar (interface.cli.prompts); question
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple
-
-import msgspec
 
 from interface.cli.context import Context
 from interface.cli.event_view import event_line, event_of
-from interface.cli.output import Screen, one_line, view_lines, wrapped
+from interface.cli.output import Screen, decode, one_line, view_lines, wrapped
 from interface.cli.process_table import sort_key, status_of, target_of
 from interface.cli.prompts import always_pattern, call_lines, change_lines, decided, quoted_rows
 from interface.cli.targets import agent_path, target
@@ -29,6 +28,8 @@ STEPS: Final = 10
 """Number of the last steps of an agent that are shown. A reply counts as one with each of its calls that returned."""
 FOLDED: Final = 10
 """Number of idle agents from which on they are one line."""
+TOTALS_SECONDS: Final = 1.0
+"""Minimum age of the totals of the header before they are requested again."""
 LAST_MESSAGES: Final = "100"
 """Number of messages that are searched for the last work of an idle agent."""
 
@@ -59,6 +60,7 @@ class TopView:
         self._details = details
         self.table = Ps(agents=())
         self.overview: Overview | None = None
+        self._totals_at = 0.0
         self.tab = AGENTS
         self.items: Sequence[Any] = ()
         """Rows of a tab other than agents."""
@@ -83,19 +85,19 @@ class TopView:
     def read(self, client: Client) -> None:
         """Query the rows of the tab, and the totals of the header."""
         every = self.unfolded or self.filter or self.typing
-        self.table = decode_table(client.get("/ps" if every else f"/ps?idle={FOLDED}"))
-        self.overview = msgspec.json.decode(client.get("/overview"), type=Overview)
+        self.table = decode(client.get("/ps" if every else f"/ps?idle={FOLDED}"), Ps)
+        now = self._context.clock.wall()
+        if now - self._totals_at >= TOTALS_SECONDS:
+            self.overview, self._totals_at = decode(client.get("/overview"), Overview), now
         self.items = TABS[self.tab].read(client)
 
     def rows(self) -> list[Any]:
         """Return the displayed rows of the tab in order."""
-        found = [row for row in self._unfiltered() if self.filter in TABS[self.tab].key(row)]
+        every = self.table.agents if self.tab == AGENTS else self.items
+        found = [row for row in every if self.filter in TABS[self.tab].key(row)]
+        if self.folded():
+            found = [row for row in found if row.state != "idle"]
         return sorted(found, key=sort_key(self.sort)) if self.tab == AGENTS else found
-
-    def _unfiltered(self) -> Sequence[Any]:
-        if self.tab != AGENTS:
-            return self.items
-        return [row for row in self.table.agents if row.state != "idle"] if self.folded() else self.table.agents
 
     def folded(self) -> int:
         """Return the number of idle agents that are one line instead of rows."""
@@ -218,7 +220,7 @@ class TopView:
             self.lines += quoted_rows(self._context, self._quoted)
             self.first = 0 if self.question else min(self.first, self._last())
 
-    def show_tab(self, name: str, client: Client) -> None:
+    def show_tab(self, client: Client, name: str) -> None:
         """Show the tab ``name``."""
         self._leave()
         self.tab, self.filter, self.chosen = name, "", ""
@@ -227,7 +229,7 @@ class TopView:
     def next_tab(self, client: Client) -> None:
         """Show the next tab."""
         names = list(TABS)
-        self.show_tab(names[(names.index(self.tab) + 1) % len(names)], client)
+        self.show_tab(client, names[(names.index(self.tab) + 1) % len(names)])
 
     def fold(self, client: Client) -> None:
         """List or fold idle agents."""
@@ -259,12 +261,6 @@ class TopView:
         }
         self._show(TABS[self.tab].key(one), lines[self.tab]())
 
-    def _last_work(self, client: Client, row: PsRow) -> str | None:
-        space = row.space or f"dm:{row.name}"
-        found = json.loads(client.get(f"/spaces/{quoted(space)}/channel", {"limit": LAST_MESSAGES}))["messages"]
-        own = (str(one["instruction"]) for one in reversed(found) if one["from"] == row.name and one.get("instruction"))
-        return next(own, None)
-
     def _work(self, client: Client) -> tuple[PsRow, str | None]:
         row = self._row()
         queue = json.loads(client.get(agent_path(client, target(target_of(row)), "queue"), {"limit": "1"}))
@@ -273,8 +269,12 @@ class TopView:
     def detail(self, client: Client) -> None:
         """Show the current work of the chosen agent: last steps, state, prompt, and changes of its working tree."""
         row, instruction = self._work(client)
-        last = instruction is None
-        instruction = instruction or self._last_work(client, row)
+        idle = "" if instruction else "idle; last work: "
+        if instruction is None:
+            path = f"/spaces/{quoted(row.space or f'dm:{row.name}')}/channel"
+            said = reversed(json.loads(client.get(path, {"limit": LAST_MESSAGES}))["messages"])
+            own = (str(one["instruction"]) for one in said if one["from"] == row.name and one.get("instruction"))
+            instruction = next(own, None)
         if instruction is None:
             self._show(target_of(row), ["it has nothing to do, and no earlier work"])
             return
@@ -287,7 +287,7 @@ class TopView:
             query = {"agent": row.name, "patch": "true"}
             found = client.get(f"/spaces/{quoted(row.space)}/diff", query)
             lines += ["", "changes", *view_lines(self._details.changes, found, plain)]
-        self._show(f"{target_of(row)}: {'idle; last work: ' if last else ''}{instruction}", lines)
+        self._show(f"{target_of(row)}: {idle}{instruction}", lines)
 
     def logs(self, client: Client) -> None:
         """Show the log of the chosen agent."""
@@ -362,21 +362,12 @@ class TopView:
         self._show("keys", HELP)
 
 
-def decode_table(body: bytes) -> Ps:
-    """Decode the answer of GET /ps."""
-    return msgspec.json.decode(body, type=Ps)
-
-
-def _shows(name: str) -> Callable[[TopView, Client], None]:
-    return lambda view, client: view.show_tab(name, client)
-
-
 _SCROLLS: Final = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -10, "pagedown": 10, " ": 10}
 _KEYS: Final[dict[str, Callable[[TopView, Client], None]]] = {
     "enter": TopView.open,
     "tab": TopView.next_tab,
     "i": TopView.fold,
-    **{str(place): _shows(name) for place, name in enumerate(TABS, 1)},
+    **{str(place): partial(TopView.show_tab, name=name) for place, name in enumerate(TABS, 1)},
     "l": TopView.logs,
     "a": lambda view, client: view.decide(client, "approve"),
     "n": lambda view, client: view.decide(client, "deny"),

@@ -146,7 +146,7 @@ NO_FINDINGS: Final = (
 )
 
 
-def _asks_for_findings(loaded: LoadedWorkflow, catalog: Catalog) -> bool:
+def asks_for_findings(loaded: LoadedWorkflow, catalog: Catalog) -> bool:
     """Return whether a prompt or the kickoff names the form of a finding, or an output has a schema."""
     if loaded.definition.output_schema is not None:
         return True
@@ -253,7 +253,7 @@ class _Checking:
             return ()
         workflow = self._workflows.get(path)
         own = () if workflow is None else tuple(workflow_warnings(workflow, self._root, self._environ))
-        if workflow is not None and self._reports and not _asks_for_findings(workflow, self._catalog):
+        if workflow is not None and self._reports and not asks_for_findings(workflow, self._catalog):
             own = (*own, ("agents", NO_FINDINGS))
         project = self._catalog.project()
         agents = (

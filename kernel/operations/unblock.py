@@ -54,12 +54,14 @@ async def unblock(asked: UnblockRequest, store: StoreAccess, files: ProjectFiles
         check_known(store, files, asked.target)
 
     def change(tx: Transaction) -> Unblocked:
-        found = tuple(_of_instruction(tx, asked.target) if target is None else _of_target(tx, target, space))
+        found = tuple(_candidates(tx, asked.target, target, space))
         for subject, states, actions in found:
             action, because = choose(states) or (None, "")
             if action is not None and action in actions:
                 freed = actions[action]()
-                given = freed if isinstance(freed, tuple) else (subject,) if action == "retry" else ()
+                given = freed if isinstance(freed, tuple) else (subject,) * (action == "retry")
+                if action == "retry" and not given:
+                    raise Refused("conflict", f"the dead work of {subject} cannot be retried", "see awk dead")
                 return Unblocked(
                     target=asked.target, action=action, subject=subject, because=because, instructions=given
                 )
@@ -70,30 +72,33 @@ async def unblock(asked: UnblockRequest, store: StoreAccess, files: ProjectFiles
     return await store.writer.commit(change)
 
 
-def _of_instruction(tx: Transaction, name: str) -> Iterator[Candidate]:
-    found, shown = instructions.find(tx.conn, name), instruction_views.info(tx.conn, name, tx.now_ms)
-    yield Candidate(name, (found.state,), {"retry": lambda: steering.retry(tx, name)})
-    if shown is not None and shown.standing in ("time", "person"):
-        yield from _workflow(tx, base_space(found.space))
-        yield from _agent(tx, found.agent, found.agent)
-        yield Candidate(name, (shown.waits_for,), {})
-
-
-def _of_target(tx: Transaction, target: Target, space: SpaceId | None) -> Iterator[Candidate]:
-    key = AgentKey(target.agent or "") if space is None else None
-    members = {str(target): key} if key is not None else {}
+def _candidates(tx: Transaction, text: str, target: Target | None, space: SpaceId | None) -> Iterator[Candidate]:
+    """Yield what may block ``target``, or without a target the instruction ``text``, the workflow first."""
+    if target is None:
+        found, shown = instructions.find(tx.conn, text), instruction_views.info(tx.conn, text, tx.now_ms)
+        yield Candidate(text, (found.state,), {"retry": partial(steering.retry, tx, text)})
+        if shown is not None and shown.standing in ("time", "person"):
+            yield from _workflow(tx, base_space(found.space))
+            yield from _agent(tx, found.agent, found.agent)
+            yield Candidate(text, (shown.waits_for,), {})
+        return
+    members = {} if target.agent is None else {text: AgentKey(target.agent)}
     if space is not None:
         known = [one for one in agents.members(tx.conn, space) if target.agent in (None, one.name)]
         members = {str(Target(one.name, target.workflow, target.tag)): one.key for one in known}
     if target.agent is not None and not members:
         raise Refused("not_a_participant", f"{target.agent} is not a member of {target.space}")
-    for place in (space,) if space is not None else agents.workspaces(tx.conn, AgentKey(target.agent or "")):
+    for place in (space,) if space is not None else agents.workspaces(tx.conn, AgentKey(text)):
         yield from _workflow(tx, base_space(place))
     for subject, member in members.items():
         yield from _agent(tx, member, subject)
     chosen = (next(iter(members.values())), None) if target.agent is not None else (None, space)
-    matched = bulk.retry_many(tx, BulkRetryRequest(dry_run=True), *chosen).matched
-    yield Candidate(str(target), ("dead" if matched else None,), {"retry": partial(_retry, tx, *chosen)})
+    dead = bulk.retry_many(tx, BulkRetryRequest(dry_run=True), *chosen).matched
+
+    def retry() -> tuple[str, ...]:
+        return tuple(one.id for one in bulk.retry_many(tx, BulkRetryRequest(), *chosen).instructions)
+
+    yield Candidate(str(target), ("dead" if dead else None,), {"retry": retry})
 
 
 def _workflow(tx: Transaction, space: str) -> Iterator[Candidate]:
@@ -118,13 +123,6 @@ def _agent(tx: Transaction, key: AgentKey, subject: str) -> Iterator[Candidate]:
 
 def _bound(actions: Actions, tx: Transaction, of: str) -> Actions:
     return {action: partial(run, tx, of) for action, run in actions.items()}
-
-
-def _retry(tx: Transaction, agent: AgentKey | None, space: SpaceId | None) -> tuple[str, ...]:
-    report = bulk.retry_many(tx, BulkRetryRequest(), agent, space)
-    if not report.changed:
-        raise Refused("conflict", report.kept[0].detail, "see awk dead")
-    return tuple(one.id for one in report.instructions)
 
 
 OPERATIONS = (operation(unblock, "POST /unblock", scope="approve", manage=ToolFront("unblock", idempotent=False)),)

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
@@ -170,16 +170,22 @@ def run_init(context: Context) -> int:
     if context.args.example == LIST:
         for name in _names():
             workflow = next((EXAMPLES / name / ".workflows").iterdir())
-            with workflow.open(encoding="utf-8") as text:
-                about = text.readline().lstrip("# ").strip()
+            with workflow.open(encoding="utf-8") as lines:
+                about = lines.readline().lstrip("# ").strip()
             context.out.lines([f"{name:<10} {about}"])
         return Exit.OK
     source = EXAMPLES / context.args.example
     engine = _engine(context.args.backend, context.args.model)
     root = Path(context.project.root)
-    made = dict(_example_files(source, engine))
+    made: dict[str, bytes] = {}
+    for file in sorted(path for path in source.rglob("*") if path.is_file()):
+        name = file.relative_to(source).as_posix()
+        text = header(name) + file.read_text(encoding="utf-8")
+        if engine:
+            text = _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), text)
+        made[name] = text.encode()
     there = [name for name in made if os.path.lexists(root / name)]
-    foreign = [name for name in there if not _has(root / name, made[name])]
+    foreign = [name for name in there if os.lstat(root / name).st_size != len(made[name])]
     if foreign and len(there) < len(made):
         mixed = f"the example {source.name} would mix with other files: {', '.join(foreign)}; nothing was written"
         raise Failure("already_exists", mixed, "create the example in an empty directory, or move these files away")
@@ -200,23 +206,6 @@ def run_init(context: Context) -> int:
             context.out.lines([name])
     context.out.lines(write_schemas(str(root)))
     return Exit.OK
-
-
-def _example_files(source: Path, engine: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield the path in the project and the content of each file of an example."""
-    for file in sorted(path for path in source.rglob("*") if path.is_file()):
-        name = file.relative_to(source).as_posix()
-        content = header(name) + file.read_text(encoding="utf-8")
-        if engine:
-            content = _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), content)
-        yield name, content.encode()
-
-
-def _has(path: Path, content: bytes) -> bool:
-    try:
-        return path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
-    except OSError:
-        return False
 
 
 def _engine(backend: str | None, model: str | None) -> tuple[str, ...]:

@@ -42,11 +42,12 @@ def run_show(context: Context) -> int:
     for place, name in enumerate(context.args.ids):
         if place and not context.args.json:
             context.out.lines([""])
-        _show(context, name)
+        show_object(context, name)
     return 0
 
 
-def _show(context: Context, name: str) -> int:
+def show_object(context: Context, name: str) -> int:
+    """Print the run or instruction ``name``, its prompt, or its steps."""
     if context.args.prompt:
         if not _INSTRUCTION.fullmatch(name):
             raise Failure("usage", f"--prompt requires an instruction (i7), not {name!r}")
