@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -70,6 +69,14 @@ def _listed(path: str, kind: type[Any], field: str) -> Callable[[Client], Sequen
     return lambda client: getattr(decode(client.get(path, {"limit": ROWS}), kind), field)
 
 
+def _no_rows(_client: Client) -> Sequence[Any]:
+    return ()  # the rows of ``awk ps`` are queried with the header
+
+
+def _joined(*names: str) -> Callable[[Any], str]:
+    return lambda row: " ".join(getattr(row, name) for name in names)
+
+
 def _tasks(client: Client) -> Sequence[Any]:
     found: list[Any] = []
     for row in json.loads(client.get("/workflows"))["workflows"][:WORKSPACES]:
@@ -90,6 +97,10 @@ def _run_cells(row: Any, now: float, _columns: Sequence[Column]) -> tuple[str, .
     return row.id, row.status or row.state, _since(now, row.started_at), took, cost, row.verdict or "-", row.run
 
 
+def _need_cells(row: Any, now: float, _columns: Sequence[Column]) -> tuple[str, ...]:
+    return row.id, row.kind, _since(now, row.since), row.text
+
+
 def _task_cells(row: Any, now: float, _columns: Sequence[Column]) -> tuple[str, ...]:
     after = f" (after {', '.join(row.blocked_by)})" if row.blocked_by else ""
     since = _since(now, row.claimed_at or row.created_at)
@@ -102,15 +113,10 @@ _TASKS: Final = ("TASK", "STATE", "AGE", "AGENT", "WORKFLOW", "TITLE")
 _NEEDS: Final = ("ID", "KIND", "AGE", "TEXT")
 TABS: Final[Mapping[str, Tab]] = MappingProxyType(
     {
-        AGENTS: Tab(lambda _client: (), target_of, (), cells),
-        "runs": Tab(_listed("/runs", RunList, "runs"), attrgetter("id"), _RUNS, _run_cells),
-        "needs": Tab(
-            _listed("/needs", NeedList, "items"),
-            lambda row: f"{row.kind} {row.id}",
-            _NEEDS,
-            lambda row, now, _: (row.id, row.kind, _since(now, row.since), row.text),
-        ),
-        "tasks": Tab(_tasks, lambda row: f"{row.space} {row.id}", _TASKS, _task_cells),
+        AGENTS: Tab(_no_rows, target_of, (), cells),
+        "runs": Tab(_listed("/runs", RunList, "runs"), _joined("id"), _RUNS, _run_cells),
+        "needs": Tab(_listed("/needs", NeedList, "items"), _joined("kind", "id"), _NEEDS, _need_cells),
+        "tasks": Tab(_tasks, _joined("space", "id"), _TASKS, _task_cells),
     }
 )
 """Tabs in the order of the keys 1 to 4."""

@@ -51,7 +51,7 @@ def test_an_input_is_shown_as_always_wants_it(cli: Cli, kernel: KernelDouble) ->
     given = {"command": "printf  'a   b' " + "x" * 200}
     exact = json.dumps(given, separators=(",", ":"))
     kernel.answers |= {
-        "GET /approvals": Pending(approvals=(ApprovalRow(**{**ROW, "input": given}),)),
+        "GET /approvals": Pending(approvals=(ApprovalRow(**ROW, input=given),)),
         "GET /approvals/a3": msgspec.structs.replace(OPEN, input=given),
     }
     assert cli("pending", terminal=True).out.splitlines()[2] == f"  {exact}"
