@@ -6,6 +6,7 @@ Lines of an agent are escaped and follow a bar (interface.cli.prompts); question
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
@@ -30,8 +31,6 @@ FOLDED: Final = 10
 """Number of idle agents from which on they are one line."""
 TOTALS_SECONDS: Final = 1.0
 """Minimum age of the totals of the header before they are requested again."""
-LAST_MESSAGES: Final = "100"
-"""Number of messages that are searched for the last work of an idle agent."""
 
 
 class Question(NamedTuple):
@@ -88,7 +87,9 @@ class TopView:
         self.table = decode(client.get("/ps" if every else f"/ps?idle={FOLDED}"), Ps)
         now = self._context.clock.wall()
         if now - self._totals_at >= TOTALS_SECONDS:
-            self.overview, self._totals_at = decode(client.get("/overview"), Overview), now
+            self._totals_at = now
+            with suppress(Failure):  # a kernel of an older version has no overview
+                self.overview = decode(client.get("/overview"), Overview)
         self.items = TABS[self.tab].read(client)
 
     def rows(self) -> list[Any]:
@@ -115,7 +116,7 @@ class TopView:
         filtered = [f"/{one_line(self.filter)}{'_' if self.typing else ''}"] if self.filter or self.typing else []
         seen = self.overview
         if seen is None:
-            return " | ".join([*needs, *filtered, f"connecting{state}"])
+            return " | ".join([*needs, *filtered, f"{len(self.table.agents)} agents{state}"])
         agents = f"{seen.running:,} running, {seen.waiting:,} waiting, {seen.idle:,} idle{state}"
         spent = f"${seen.spend_today_usd:,.2f} today, {seen.tokens_per_minute:,.0f} tok/min"
         project = one_line(seen.project.rpartition("/")[2])
@@ -261,20 +262,16 @@ class TopView:
         }
         self._show(TABS[self.tab].key(one), lines[self.tab]())
 
-    def _work(self, client: Client) -> tuple[PsRow, str | None]:
+    def _work(self, client: Client) -> tuple[PsRow, str | None, str | None]:
         row = self._row()
         queue = json.loads(client.get(agent_path(client, target(target_of(row)), "queue"), {"limit": "1"}))
-        return row, next((str(one["id"]) for one in queue["instructions"]), None)
+        return row, next((str(one["id"]) for one in queue["instructions"]), None), queue.get("last")
 
     def detail(self, client: Client) -> None:
         """Show the current work of the chosen agent: last steps, state, prompt, and changes of its working tree."""
-        row, instruction = self._work(client)
+        row, instruction, last = self._work(client)
         idle = "" if instruction else "idle; last work: "
-        if instruction is None:
-            path = f"/spaces/{quoted(row.space or f'dm:{row.name}')}/channel"
-            said = reversed(json.loads(client.get(path, {"limit": LAST_MESSAGES}))["messages"])
-            own = (str(one["instruction"]) for one in said if one["from"] == row.name and one.get("instruction"))
-            instruction = next(own, None)
+        instruction = instruction or last
         if instruction is None:
             self._show(target_of(row), ["it has nothing to do, and no earlier work"])
             return
@@ -337,7 +334,7 @@ class TopView:
 
     def cancel(self, client: Client) -> None:
         """Ask for confirmation to cancel the work of the chosen agent."""
-        row, instruction = self._work(client)
+        row, instruction, _ = self._work(client)
         if instruction is None:
             self.said = one_line(f"{target_of(row)} has nothing to do")
             return

@@ -284,6 +284,8 @@ class QueueReport(Page, frozen=True, kw_only=True):
 
     agent: str
     instructions: tuple[QueueRow, ...]
+    last: str | None = None
+    """The agent's newest ended instruction, if no instruction is unfinished."""
     schema: str = "awk/queue/1"
 
 

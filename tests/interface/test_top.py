@@ -234,17 +234,16 @@ def test_idle_agents_are_one_line_until_i_or_a_filter_lists_them() -> None:
     assert ([row.name for row in view.rows()], view.folded()) == (["tester"], 0)
 
 
-def test_enter_on_an_idle_agent_opens_its_last_work() -> None:
-    idle = {"/queue": msgspec.json.encode(QueueReport(agent="tester", instructions=()))}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tests.interface.top_screens.DOCUMENTS", DOCUMENTS | idle)
-        view, kernel = view_of(100, "j", "j", "enter")
-        assert view.title == "tester: idle; last work: i7"
-        assert view.lines[0] == "29 earlier: awk show i7 --steps"
-        view.press("escape", kernel)  # type: ignore[arg-type]
-        view.press("up", kernel)  # type: ignore[arg-type]
-        view.press("enter", kernel)  # type: ignore[arg-type]
-        assert view.lines == ["it has nothing to do, and no earlier work"]
+def test_enter_on_an_idle_agent_opens_its_last_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    idle = QueueReport(agent="tester", instructions=(), last="i7")
+    monkeypatch.setitem(DOCUMENTS, "/queue", msgspec.json.encode(idle))
+    view, kernel = view_of(100, "j", "j", "enter")
+    assert (view.title, view.lines[0]) == ("tester: idle; last work: i7", "29 earlier: awk show i7 --steps")
+    monkeypatch.setitem(DOCUMENTS, "/queue", msgspec.json.encode(msgspec.structs.replace(idle, last=None)))
+    view.press("enter", kernel)  # type: ignore[arg-type]
+    assert view.lines == ["it has nothing to do, and no earlier work"]
+    view.press("c", kernel)  # type: ignore[arg-type]
+    assert (view.said, kernel.posted) == ("tester has nothing to do", [])
 
 
 def test_each_tab_lists_its_rows_and_opens_the_chosen_one() -> None:
@@ -266,7 +265,7 @@ def test_the_header_has_the_project_and_its_totals() -> None:
         "3 need you | shop | 1 running, 1 waiting, 1 idle | $1.50 today, 1,200 tok/min | by urgency"
     )
     view.overview = None
-    assert view.header(", the kernel is away") == "3 need you | connecting, the kernel is away"
+    assert view.header(", the kernel is away") == "3 need you | 3 agents, the kernel is away"
 
 
 def test_only_new_needs_alert() -> None:

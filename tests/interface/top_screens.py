@@ -25,13 +25,12 @@ from interface.cli.top_view import TopView
 from interface.client import Client
 from protocol.api.approvals import ApprovalInfo, ApprovalRow, NeedList, Pending
 from protocol.api.instructions import PromptReport, QueueReport, QueueRow
-from protocol.api.messages import Channel
 from protocol.api.overview import Overview
 from protocol.api.processes import Ps
 from protocol.api.runs import DiffReport, RunList, RunRow
 from protocol.instruction import Usage
 from protocol.tasks import TaskList
-from tests.interface.samples import AT, instruction, message, need, ps_row, report, task, worktree
+from tests.interface.samples import AT, instruction, need, ps_row, report, task, worktree
 
 SCREENS: Final = Path(__file__).parent / "top_screens.txt"
 PICTURE: Final = Path(__file__).parents[2] / "docs/images/top.svg"
@@ -61,7 +60,6 @@ RUN: Final = RunRow(
 DONE: Final = msgspec.structs.replace(RUN, id="r11", state="stopped", status="failed")
 TASK: Final = task("t1", EVIL, state="claimed", holder="coder", claimed_at=AT, blocked_by=("t0",))
 NEEDS: Final = (need(EVIL), need("a key", kind="credentials", id="coder"))
-SAID: Final = message(1, EVIL, "tester", instruction="i7")
 
 QUEUED: Final = QueueRow(id="i7", lane="normal", status="running", attempt=1, step=1, preempted=0, enqueued_at=AT)
 DOCUMENTS: Final = {
@@ -73,7 +71,6 @@ DOCUMENTS: Final = {
     "/needs": msgspec.json.encode(NeedList(items=NEEDS, total=2)),
     "/workflows": b'{"workflows":[{"name":"review","tag":"main"}]}',
     "/tasks": msgspec.json.encode(TaskList(tasks=(TASK,), total=1)),
-    "/channel": msgspec.json.encode(Channel(space="dm:tester", messages=(SAID,))),
     "/approvals": msgspec.json.encode(Pending(approvals=(ApprovalRow(**CALL),))),
     "/members": b'{"members":[{"name":"coder"},{"name":"reviewer"}]}',
     "/queue": msgspec.json.encode(QueueReport(agent="coder", instructions=(QUEUED,))),

@@ -43,6 +43,14 @@ async def test_what_failed_shows_its_last_words_and_is_retried(kernel: ServedKer
     assert (kept.json["status"], kept.json["standing"], len(kept.json["steps"])) == ("queued", "runnable", 1)
     assert (await kernel.ask("POST", f"/instructions/{instruction}/retry")).refusal == (409, "conflict")
     assert (await kernel.get("/dead"))["instructions"] == []
+    queue = await kernel.get("/agents/alice/queue")
+    assert ([row["id"] for row in queue["instructions"]], queue["last"]) == ([instruction], None)
+
+
+async def test_the_queue_of_an_idle_agent_names_its_last_work(kernel: ServedKernel) -> None:
+    for last in (None, "i1", "i2"):
+        assert (await kernel.get("/agents/alice/queue"))["last"] == last
+        await kernel.end(await kernel.attempt(token=f"token-{last}"))
 
 
 async def test_calls_that_failed_are_shown_with_what_they_gave(kernel: ServedKernel) -> None:
