@@ -25,11 +25,10 @@ def alert(texts: Collection[str], environ: Mapping[str, str]) -> str:
 class NewNeeds:
     """Needs that were not present at the previous check; the first check finds none."""
 
-    def __init__(self) -> None:
-        self._known: set[tuple[str, str, str | None]] | None = None
+    _known: frozenset[tuple[str, str, str | None]] | None = None
 
     def texts(self, items: Collection[Any]) -> list[str]:
         """Return the texts of the new needs."""
         now = {(item.kind, item.id, item.since): item.text for item in items}
-        known, self._known = self._known, set(now)
+        known, self._known = self._known, frozenset(now)
         return [] if known is None else [text for key, text in now.items() if key not in known]

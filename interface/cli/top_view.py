@@ -122,18 +122,16 @@ class TopView:
         project = one_line(seen.project.rpartition("/")[2])
         return " | ".join([*needs, *filtered, project, agents, spent, f"by {self.sort}"])
 
-    def tabs(self) -> str:
-        """Return the names of the tabs with their keys; the displayed tab is in brackets."""
-        names = (f"[{number} {tab}]" if tab == self.tab else f" {number} {tab} " for number, tab in enumerate(TABS, 1))
-        return "".join(names).rstrip()
-
     def footer(self) -> str:
-        """Return the footer: a question, the last result, or the keys."""
+        """Return the footer: a question, the last result, or the keys with the tabs, the displayed one in brackets."""
         if self.question is not None:
             return self.question.line(read=self.is_read())
         if self.said:
             return self.said
-        return "escape: back   q quits" if self.view == "lines" else f"? help   q quits   {self.tabs()}"
+        if self.view == "lines":
+            return "escape: back   q quits"
+        tabs = (f"[{number} {tab}]" if tab == self.tab else f" {number} {tab} " for number, tab in enumerate(TABS, 1))
+        return f"? help   q quits   {''.join(tabs)}".rstrip()
 
     def page(self) -> list[str]:
         """Return the displayed lines."""

@@ -1,8 +1,7 @@
 """Unblock a target: one operation that resumes, continues, retries or resets what blocks its work."""
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
@@ -27,15 +26,22 @@ class UnblockRequest(Ask, frozen=True, kw_only=True):
     target: Annotated[str, msgspec.Meta(min_length=1, max_length=300, description=TEXT)]
 
 
-Actions = Mapping[UnblockAction, Callable[..., object]]
+Actions = Mapping[UnblockAction, Callable[[Transaction, Any], object]]
+OF_WORKFLOW: Final[Actions] = {"resume": steering.resume_workflow, "continue": steering.continue_workflow}
+OF_AGENT: Final[Actions] = {
+    "resume": steering.resume_agent,
+    "continue": steering.continue_agent,
+    "reset": steering.reset_agent,
+}
 
 
 class Candidate(NamedTuple):
-    """Agent, workflow or instruction that may block the work, with its states and the function of each action."""
+    """Agent, workflow or instruction that may block the work: its states, its key, and the functions of actions."""
 
     subject: str
     states: tuple[str | None, ...]
-    actions: Actions
+    key: str = ""
+    actions: Actions = {}
 
 
 async def unblock(asked: UnblockRequest, store: StoreAccess, files: ProjectFiles) -> Unblocked:
@@ -55,10 +61,10 @@ async def unblock(asked: UnblockRequest, store: StoreAccess, files: ProjectFiles
 
     def change(tx: Transaction) -> Unblocked:
         found = tuple(_candidates(tx, asked.target, target, space))
-        for subject, states, actions in found:
+        for subject, states, key, actions in found:
             action, because = choose(states) or (None, "")
             if action is not None and action in actions:
-                freed = actions[action]()
+                freed = actions[action](tx, key)
                 given = freed if isinstance(freed, tuple) else (subject,) * (action == "retry")
                 if action == "retry" and not given:
                     raise Refused("conflict", f"the dead work of {subject} cannot be retried", "see awk dead")
@@ -76,11 +82,11 @@ def _candidates(tx: Transaction, text: str, target: Target | None, space: SpaceI
     """Yield what may block ``target``, or without a target the instruction ``text``, the workflow first."""
     if target is None:
         found, shown = instructions.find(tx.conn, text), instruction_views.info(tx.conn, text, tx.now_ms)
-        yield Candidate(text, (found.state,), {"retry": partial(steering.retry, tx, text)})
+        yield Candidate(text, (found.state,), text, {"retry": steering.retry})
         if shown is not None and shown.standing in ("time", "person"):
             yield from _workflow(tx, base_space(found.space))
             yield from _agent(tx, found.agent, found.agent)
-            yield Candidate(text, (shown.waits_for,), {})
+            yield Candidate(text, (shown.waits_for,))
         return
     members = {} if target.agent is None else {text: AgentKey(target.agent)}
     if space is not None:
@@ -95,34 +101,24 @@ def _candidates(tx: Transaction, text: str, target: Target | None, space: SpaceI
     chosen = (next(iter(members.values())), None) if target.agent is not None else (None, space)
     dead = bulk.retry_many(tx, BulkRetryRequest(dry_run=True), *chosen).matched
 
-    def retry() -> tuple[str, ...]:
+    def retry(tx: Transaction, _key: str) -> tuple[str, ...]:
         return tuple(one.id for one in bulk.retry_many(tx, BulkRetryRequest(), *chosen).instructions)
 
-    yield Candidate(str(target), ("dead" if dead else None,), {"retry": retry})
+    yield Candidate(str(target), ("dead" if dead else None,), "", {"retry": retry})
 
 
 def _workflow(tx: Transaction, space: str) -> Iterator[Candidate]:
     record = workflows.running_at(tx.conn, place_of(space))
     if record is not None:
         states = ("paused" if workflows.paused(tx.conn, record.id) else None, record.limited_by)
-        actions: Actions = {"resume": steering.resume_workflow, "continue": steering.continue_workflow}
-        yield Candidate(str(Target(None, record.name, record.tag)), states, _bound(actions, tx, record.space))
+        yield Candidate(str(Target(None, record.name, record.tag)), states, record.space, OF_WORKFLOW)
 
 
 def _agent(tx: Transaction, key: AgentKey, subject: str) -> Iterator[Candidate]:
     record, process = agents.row(tx.conn, key), agents.process(tx.conn, key, tx.now_ms)
     if record is not None and process is not None:
-        actions: Actions = {
-            "resume": steering.resume_agent,
-            "continue": steering.continue_agent,
-            "reset": steering.reset_agent,
-        }
         shown = () if process.shown.state == "running" else (process.shown.reason, process.shown.state)
-        yield Candidate(subject, (record.state, *shown), _bound(actions, tx, key))
-
-
-def _bound(actions: Actions, tx: Transaction, of: str) -> Actions:
-    return {action: partial(run, tx, of) for action, run in actions.items()}
+        yield Candidate(subject, (record.state, *shown), key, OF_AGENT)
 
 
 OPERATIONS = (operation(unblock, "POST /unblock", scope="approve", manage=ToolFront("unblock", idempotent=False)),)

@@ -5,21 +5,14 @@ from typing import Final
 
 from protocol.api.instructions import UnblockAction
 
+_STATES: Final[Mapping[UnblockAction, str]] = {
+    "resume": "paused stopped",
+    "continue": "budget hops instructions wall_time",
+    "reset": "error credentials quota provider node backoff",
+    "retry": "failed dead",
+}
 ACTIONS: Final[Mapping[str, UnblockAction]] = {
-    "error": "reset",
-    "paused": "resume",
-    "stopped": "resume",
-    "budget": "continue",
-    "hops": "continue",
-    "instructions": "continue",
-    "wall_time": "continue",
-    "credentials": "reset",
-    "quota": "reset",
-    "provider": "reset",
-    "node": "reset",
-    "backoff": "reset",
-    "failed": "retry",
-    "dead": "retry",
+    state: action for action, states in _STATES.items() for state in states.split()
 }
 """Action by state, wait reason or reached limit."""
 PERSONS: Final[Mapping[str, str]] = {
