@@ -69,15 +69,17 @@ def _listed(path: str, kind: type[Any], field: str) -> Callable[[Client], Sequen
     return lambda client: getattr(decode(client.get(path, {"limit": ROWS}), kind), field)
 
 
-def _no_rows(_client: Client) -> Sequence[Any]:
-    return ()  # the rows of ``awk ps`` are queried with the header
+def no_rows(_client: Client) -> Sequence[Any]:
+    """Return no rows: the rows of ``awk ps`` are queried with the header."""
+    return ()
 
 
 def _joined(*names: str) -> Callable[[Any], str]:
     return lambda row: " ".join(getattr(row, name) for name in names)
 
 
-def _tasks(client: Client) -> Sequence[Any]:
+def tasks(client: Client) -> Sequence[Any]:
+    """Query the tasks of the running workflows."""
     found: list[Any] = []
     for row in json.loads(client.get("/workflows"))["workflows"][:WORKSPACES]:
         with suppress(Failure):  # the workflow has ended meanwhile, or has no channel
@@ -91,17 +93,20 @@ def _since(now: float, at: str | None) -> str:
     return "-" if passed is None else age(-passed)
 
 
-def _run_cells(row: Any, now: float, _columns: Sequence[Column]) -> tuple[str, ...]:
+def run_cells(row: Any, now: float, _columns: Sequence[Column]) -> tuple[str, ...]:
+    """Return the cells of a run."""
     cost = "-" if row.cost_usd is None else f"{row.cost_usd:.4f}"
     took = age(row.duration_seconds)
     return row.id, row.status or row.state, _since(now, row.started_at), took, cost, row.verdict or "-", row.run
 
 
-def _need_cells(row: Any, now: float, _columns: Sequence[Column]) -> tuple[str, ...]:
+def need_cells(row: Any, now: float, _columns: Sequence[Column]) -> tuple[str, ...]:
+    """Return the cells of a need."""
     return row.id, row.kind, _since(now, row.since), row.text
 
 
-def _task_cells(row: Any, now: float, _columns: Sequence[Column]) -> tuple[str, ...]:
+def task_cells(row: Any, now: float, _columns: Sequence[Column]) -> tuple[str, ...]:
+    """Return the cells of a task."""
     after = f" (after {', '.join(row.blocked_by)})" if row.blocked_by else ""
     since = _since(now, row.claimed_at or row.created_at)
     return row.id, row.state, since, row.holder or row.for_ or "-", row.space, row.title + after
@@ -113,10 +118,10 @@ _TASKS: Final = ("TASK", "STATE", "AGE", "AGENT", "WORKFLOW", "TITLE")
 _NEEDS: Final = ("ID", "KIND", "AGE", "TEXT")
 TABS: Final[Mapping[str, Tab]] = MappingProxyType(
     {
-        AGENTS: Tab(_no_rows, target_of, (), cells),
-        "runs": Tab(_listed("/runs", RunList, "runs"), _joined("id"), _RUNS, _run_cells),
-        "needs": Tab(_listed("/needs", NeedList, "items"), _joined("kind", "id"), _NEEDS, _need_cells),
-        "tasks": Tab(_tasks, _joined("space", "id"), _TASKS, _task_cells),
+        AGENTS: Tab(no_rows, target_of, (), cells),
+        "runs": Tab(_listed("/runs", RunList, "runs"), _joined("id"), _RUNS, run_cells),
+        "needs": Tab(_listed("/needs", NeedList, "items"), _joined("kind", "id"), _NEEDS, need_cells),
+        "tasks": Tab(tasks, _joined("space", "id"), _TASKS, task_cells),
     }
 )
 """Tabs in the order of the keys 1 to 4."""

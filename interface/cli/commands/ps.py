@@ -11,7 +11,6 @@ from interface.failure import Failure
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
     from protocol.api.processes import Ps
 
@@ -39,12 +38,12 @@ def run_ps(context: Context) -> int:
         return ps_of_all(
             context,
             ps_path(args),
-            lambda body: _chosen(body, args.targets, args.sort),
+            lambda body: _chosen(body, args),
             lambda body: ps_lines(body, screen, now, shown, folds=folds),
         )
     document = context.kernel().get(ps_path(args))
     notice = json.loads(document).get("notice")
-    document = _chosen(document, args.targets, args.sort)
+    document = _chosen(document, args)
     if args.quiet:
         from interface.cli.process_table import target_of  # noqa: PLC0415  (as above)
 
@@ -72,7 +71,8 @@ def _columns(text: str) -> list[str]:
     return [BY_WORD[word].title for word in words]
 
 
-def _chosen(document: bytes, targets: "Sequence[str]", sort: str | None) -> bytes:
+def _chosen(document: bytes, args: "argparse.Namespace") -> bytes:
+    targets, sort = args.targets, args.sort
     if not targets and sort is None:
         return document
     from interface.cli.process_table import sort_key  # noqa: PLC0415  (as above)
@@ -83,10 +83,10 @@ def _chosen(document: bytes, targets: "Sequence[str]", sort: str | None) -> byte
         from interface.cli.targets import matches, target  # noqa: PLC0415  (the grammar takes time to compile)
 
         asked = [target(text) for text in targets]
-        for one in asked:
-            if not any(matches([one], row["name"], row["space"]) for row in rows):
-                hint = "list agents: awk ps; with -a also ended ones"
-                raise Failure("not_found", f"agent {one_line(str(one))} not found", hint)
+        missing = [one for one in asked if not any(matches([one], row["name"], row["space"]) for row in rows)]
+        if missing and (not args.all_projects or len(missing) == len(asked)):
+            hint = "list agents: awk ps; with -a also ended ones"
+            raise Failure("not_found", f"agent {one_line(str(missing[0]))} not found", hint)
         rows = [row for row in rows if matches(asked, row["name"], row["space"])]
     if sort is not None:
         backwards, word = sort.startswith("-"), _columns(sort.removeprefix("-"))[0].lower().rstrip("%$")
