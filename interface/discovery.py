@@ -136,7 +136,9 @@ def given_endpoint(environ: Mapping[str, str]) -> KernelEndpoint | None:
         return None
     if not token:
         raise Failure(
-            "no_credentials", f"{TOKEN} is missing: {URL} is set", f"set {TOKEN}, or unset {URL} to use a local kernel"
+            "no_credentials",
+            f"{TOKEN} is missing: {URL} is set",
+            f"set {TOKEN}, or unset {URL}: the kernel of this machine needs neither",
         )
     address = parse_address(url)
     if address is None:

@@ -76,6 +76,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("pause", "Pause the work of an agent or a workflow", "Control", file="steer"),
     Command("resume", "Resume work that is paused, stopped, or blocked by a provider", "Control", file="steer"),
     Command("continue", "Renew the reached limits of a workflow or budget of an agent", "Control", file="steer"),
+    Command("unblock", "Resume, continue, retry or reset what blocks work", "Control", file="steer"),
     Command("approve", "Approve pending tool calls", "Control", file="permissions"),
     Command("deny", "Deny pending tool calls, or delete an approval rule", "Control", file="permissions"),
     Command("answer", "Reply on behalf of a human agent", "Control", file="steer"),

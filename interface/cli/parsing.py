@@ -22,16 +22,18 @@ class _Declared:
     def __init__(self) -> None:
         self.defaults: dict[str, Any] = {"project": None, "verbose": 0}
         self.flags: dict[str, str] = {}
-        self.places: list[tuple[str, bool]] = []
-        """Name of each positional word, and whether the word is optional."""
+        self.places: list[tuple[str, str | None]] = []
+        """Name of each positional word with its ``nargs``; only the last word may be repeated."""
         self.plain = True
 
     def add_argument(self, *names: str, **how: Any) -> None:
         """Record the declaration of an argument."""
         first, action, default = names[0], how.get("action"), how.get("default")
         if not first.startswith("-"):
-            self.places.append((first, how.get("nargs") == "?"))
-            self.plain &= not how.keys() - {"metavar", "nargs", "help"} and how.get("nargs") in (None, "?")
+            repeated = any(nargs in ("*", "+") for _, nargs in self.places)
+            self.places.append((first, how.get("nargs")))
+            known = how.get("nargs") in (None, "?", "*", "+") and not repeated
+            self.plain &= not how.keys() - {"metavar", "nargs", "help"} and known
             return
         long = next((one for one in names if one.startswith("--")), first)
         name: str = how.get("dest") or long.lstrip("-").replace("-", "_")
@@ -67,11 +69,13 @@ def plain_arguments(
             return None
         else:
             given.append(word)
-    needed = sum(not optional for _, optional in declared.places)
-    if not declared.plain or not needed <= len(given) <= len(declared.places):
+    needed = sum(nargs in (None, "+") for _, nargs in declared.places)
+    rest = [name for name, nargs in declared.places if nargs in ("*", "+")]
+    if not declared.plain or len(given) < needed or (len(given) > len(declared.places) and not rest):
         return None
     values |= {name: None for name, _ in declared.places}
     values |= {name: word for (name, _), word in zip(declared.places, given, strict=False)}
+    values |= {name: given[len(declared.places) - 1 :] for name in rest}
     return cast("argparse.Namespace", SimpleNamespace(**values))
 
 

@@ -39,6 +39,7 @@ from kernel.operations import (
     tasks,
     tokens,
     trees,
+    unblock,
     webhooks,
     workflows,
 )
@@ -58,6 +59,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *messaging.OPERATIONS,
     *messages.OPERATIONS,
     *instructions.OPERATIONS,
+    *unblock.OPERATIONS,
     *approvals.OPERATIONS,
     *events.OPERATIONS,
     *proposals.OPERATIONS,

@@ -30,6 +30,7 @@ FILES_ONLY = {
 ARGUMENTS = {
     "run": ["nowhere"], "send": ["alice", "hi"], "ask": ["alice", "hi"], "serve": ["alice", "hi"], "attach": ["alice"],
     "channel": ["@review"], "queue": ["alice"], "diff": ["@review"], "inbox": ["alice"], "reset": ["alice"],
+    "unblock": ["alice"],
     "restart": ["alice"], "pause": ["alice"], "resume": ["@review"], "continue": ["@review"], "approve": ["a3"],
     "deny": ["a3"], "cancel": ["i7"], "retry": ["i7"], "promote": ["i7"], "clear": ["alice", "--yes"],
     "prune": ["--yes"], "show": ["i7"], "export": ["r1", "-o", "r1.jsonl"], "import": ["alice.jsonl"], "merge": ["r1"],

@@ -130,7 +130,7 @@ class Views:
             "ps": json.loads(ps)["needs"],
             "ps -a": json.loads(self.get("/ps", {"all": "true"}))["needs"],
             "ps, shown": _said(ps_lines(ps, SCREEN, 0.0)),
-            "top, shown": _said([top.header(0.0)]),
+            "top, shown": _said([top.header()]),
             "status": json.loads(status)["needs"],
             "status, shown": _said(status_lines(status, SCREEN)),
         }

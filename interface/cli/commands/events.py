@@ -18,7 +18,7 @@ from interface.cli.output import one_line
 from interface.cli.parsing import TARGET, Arguments, argument, jsonl_flag, switch, target_argument
 from interface.cli.prompts import can_ask, decide_in_place
 from interface.cli.requests import PENDING, count_flag, fetch_list
-from interface.cli.targets import target
+from interface.cli.targets import matches, target
 from interface.cli.transcript_view import StepReader, entry_lines, who_of
 from interface.client import ServerEvent, quoted
 from interface.event_follow import CONNECTED, Follower
@@ -52,7 +52,7 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 ARGUMENTS: Final[Mapping[str, Arguments]] = {
     "events": (event_view.configure,),
     "logs": (
-        argument("target", metavar="TARGET", nargs="?", help=f"{TARGET} (default: all)"),
+        argument("targets", metavar="TARGET", nargs="*", help=f"{TARGET} (default: all)"),
         switch("--previous", about="only the previous attempt; without TARGET, the previous kernel process"),
         argument("--level", choices=LEVELS, help="minimum level of log lines"),
         partial(count_flag, default=None, what="number of latest lines"),
@@ -64,23 +64,25 @@ ARGUMENTS: Final[Mapping[str, Arguments]] = {
 
 
 def run_logs(context: Context) -> int:
-    asked = None if context.args.target is None else target(context.args.target)
-    space = asked.space if asked is not None and asked.workflow is not None else None
+    asked = [target(text) for text in context.args.targets]
+    spaces = {None if one.workflow is None else one.space for one in asked}
+    space = spaces.pop() if len(spaces) == 1 else None
     level = LEVELS.index(context.args.level or LEVELS[0])
 
     def wanted(event: event_view.Event) -> bool:
-        is_logged = str(event["type"]).startswith(SHOWN) and is_of(event, asked)
-        return is_logged and LEVELS.index(event_view.level_of(event)) >= level
+        return is_logged(event, *asked) and LEVELS.index(event_view.level_of(event)) >= level
 
     if not context.args.previous:
         shown = event_view.show(context, space, wanted)
     else:
         if context.args.follow:
             raise Failure("usage", "-f cannot follow a finished process", "leave out -f or --previous")
-        part = previous_kernel if asked is None else previous_attempt
+        if len(asked) > 1:
+            raise Failure("usage", "--previous requires one TARGET or none", "run the command for each TARGET")
+        part = previous_attempt if asked else previous_kernel
         shown = event_view.show_part(context, space, wanted, part)
-    if asked is not None and not shown:
-        check_known(context, asked)
+    for one in asked if len(asked) > 1 or not shown else ():
+        check_known(context, one)
     return Exit.OK
 
 
@@ -92,9 +94,14 @@ def check_known(context: Context, asked: Target) -> None:
         context.kernel().get(f"/agents/{quoted(str(asked.agent))}")
 
 
-def is_of(event: event_view.Event, asked: Target | None) -> bool:
-    """Return whether ``event`` concerns the given agent, if any."""
-    return asked is None or asked.agent is None or name_of(str(event.get("agent") or "")) == asked.agent
+def is_logged(event: event_view.Event, *asked: Target) -> bool:
+    """Return whether ``event`` is a log event of one of the given targets; without targets, any log event."""
+    return str(event["type"]).startswith(SHOWN) and is_of(event, *asked)
+
+
+def is_of(event: event_view.Event, *asked: Target) -> bool:
+    """Return whether ``event`` concerns one of the targets, if any."""
+    return matches(asked, name_of(str(event.get("agent") or "")), event.get("space"))
 
 
 def previous_attempt(events: Sequence[event_view.Event]) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """``awk approve``, ``deny``, ``grant`` and ``audit``: permissions of agents."""
 
 import re
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, get_args
@@ -70,14 +71,19 @@ def show_approvals(context: Context) -> int:
 
 
 def pending_lines(found: Pending, screen: Screen) -> list[str]:
-    rows: list[list[str]] = []
-    for row in found.approvals:
-        # In the form that patterns match. The kernel truncates an input that is too long for a list.
-        given = f"{row.input}..." if isinstance(row.input, str) else ""
-        given = given or msgspec.json.encode(row.input, order="sorted").decode()
-        rows.append([row.id, row.agent, row.space, row.tool, row.expires_at, given, row.reason or "-"])
-    header = ["ID", "AGENT", "SPACE", "TOOL", "EXPIRES", "INPUT", "REASON"]
-    return table(header, rows, screen) if rows else ["no pending approvals"]
+    """Return a row for each request and, below it, its input: uncut, with all blanks, as --always matches it."""
+    if not found.approvals:
+        return ["no pending approvals"]
+    rows = [[row.id, row.agent, row.space, row.tool, row.expires_at, row.reason or "-"] for row in found.approvals]
+    head, *lines = table(["ID", "AGENT", "SPACE", "TOOL", "EXPIRES", "REASON"], rows, screen)
+    # The kernel truncates an input that is too long for a list.
+    given = (f"{one.input}..." if isinstance(one.input, str) else _exact(one.input) for one in found.approvals)
+    return [head, *(text for line, text in zip(lines, given, strict=True) for text in (line, f"  {escape(text)}"))]
+
+
+def _exact(given: Any) -> str:
+    """Return an input in the form that patterns match: no line breaks, and blanks only as in its texts."""
+    return msgspec.json.encode(given, order="sorted").decode()
 
 
 def approval_lines(one: ApprovalInfo, _screen: Screen) -> list[str]:
@@ -85,7 +91,10 @@ def approval_lines(one: ApprovalInfo, _screen: Screen) -> list[str]:
     head = f"{one.id}: {one.agent} in {one.space} asks for {one.tool} ({one.state}{until})"
     given = msgspec.json.format(msgspec.json.encode(one.input, order="sorted"), indent=2).decode()
     reasons = [one_line(f"reason: {one.reason}")] if one.reason else []
-    return [one_line(head), *reasons, *escape(given).split("\n"), *decision_lines(one)]
+    exact = _exact(one.input)
+    always = [f"awk approve {one.id} --always {escape(shlex.quote(exact))}"] if one.state == "open" else []
+    always = always if "*" not in exact and exact.isprintable() else []
+    return [one_line(head), *reasons, *escape(given).split("\n"), *always, *decision_lines(one)]
 
 
 def approval_rules_lines(found: ApprovalRules, screen: Screen) -> list[str]:

@@ -37,6 +37,7 @@ _STEP: Final = 2
 
 def configure_validate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="*", help="agent, workflow or project files (default: all)")
+    flag(parser, "--report", about="warn about workflows that give awk run --report github or sarif no findings")
     json_flag(parser)
 
 
@@ -44,7 +45,7 @@ def run_validate(context: Context) -> int:
     root, state = offline.paths(context.project)
     shell, cwd = offline.shell_environment(context.environ), Path(context.cwd or root)
     grants = offline.validate.project_grants(root, state, shell)
-    checked = offline.validate.validate(root, cwd, context.args.files, shell, grants)
+    checked = offline.validate.validate(root, cwd, context.args.files, shell, grants, reports=context.args.report)
     if not context.args.json:
         for place in offline.places_of(error for file in checked.files for error in file.errors):
             context.out.error(offline.mistake(place))
@@ -169,15 +170,26 @@ def run_init(context: Context) -> int:
     if context.args.example == LIST:
         for name in _names():
             workflow = next((EXAMPLES / name / ".workflows").iterdir())
-            with workflow.open(encoding="utf-8") as text:
-                about = text.readline().lstrip("# ").strip()
+            with workflow.open(encoding="utf-8") as lines:
+                about = lines.readline().lstrip("# ").strip()
             context.out.lines([f"{name:<10} {about}"])
         return Exit.OK
     source = EXAMPLES / context.args.example
     engine = _engine(context.args.backend, context.args.model)
     root = Path(context.project.root)
+    made: dict[str, bytes] = {}
     for file in sorted(path for path in source.rglob("*") if path.is_file()):
         name = file.relative_to(source).as_posix()
+        text = header(name) + file.read_text(encoding="utf-8")
+        if engine:
+            text = _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), text)
+        made[name] = text.encode()
+    there = [name for name in made if os.path.lexists(root / name)]
+    foreign = [name for name in there if os.lstat(root / name).st_size != len(made[name])]
+    if foreign and len(there) < len(made):
+        mixed = f"the example {source.name} would mix with other files: {', '.join(foreign)}; nothing was written"
+        raise Failure("already_exists", mixed, "create the example in an empty directory, or move these files away")
+    for name, content in made.items():
         path = root / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -185,10 +197,7 @@ def run_init(context: Context) -> int:
             raise _unwritable(path.parent, error) from error
         try:
             with path.open("xb") as new:  # fails if the path exists, even as a dangling link
-                content = header(name) + file.read_text(encoding="utf-8")
-                if engine:
-                    content = _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), content)
-                new.write(content.encode())
+                new.write(content)
         except FileExistsError:
             context.out.note(f"note: {name} already exists and was not changed")
         except OSError as error:

@@ -33,7 +33,7 @@ _STATUS_STYLES: Final = {"done": "green", "running": "cyan"}
 
 
 def configure_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="RUN|INSTRUCTION", help="run (r12, or review:main) or instruction (i7)")
+    parser.add_argument("ids", metavar="RUN|INSTRUCTION", nargs="+", help="runs (r12, review:main), instructions (i7)")
     flag(parser, "--prompt", about="for an instruction: print the prompt of the model")
     flag(parser, "--steps", about="for an instruction: print each model and tool call")
     flag(parser, "--full", about="with --steps: print arguments and results in full")
@@ -47,7 +47,19 @@ def configure_show(parser: argparse.ArgumentParser) -> None:
 
 
 def run_show(context: Context) -> int:
-    name, args = context.args.id, context.args
+    """Print each object; with ``--json``, one document per line."""
+    if context.args.html and len(context.args.ids) > 1:
+        raise Failure("usage", "--html takes one run")
+    for place, name in enumerate(context.args.ids):
+        if place and not context.args.json:
+            context.out.lines([""])
+        show_object(context, name)
+    return 0
+
+
+def show_object(context: Context, name: str) -> int:
+    """Print a view of the run or instruction ``name``."""
+    args = context.args
     views = [view for view in (*_OF_RUN, *_OF_INSTRUCTION) if getattr(args, view)]
     is_instruction = _INSTRUCTION.fullmatch(name) is not None
     if len(views) > 1:

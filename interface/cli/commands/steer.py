@@ -1,8 +1,8 @@
 """Commands that control work: each posts one action for its targets and prints the resulting state.
 
-``pause``, ``resume`` and ``continue`` take an agent or a workflow, ``reset`` an agent, ``answer``, ``reassign``,
-``cancel``, ``retry`` and ``promote`` instructions. ``cancel`` and ``retry`` can also select many instructions: the
-kernel then changes them in one commit. On a terminal, ``cancel`` first shows the selected instructions.
+``pause``, ``resume``, ``continue`` and ``unblock`` take an agent or a workflow, ``reset`` an agent, ``answer``,
+``reassign``, ``cancel``, ``retry`` and ``promote`` instructions. ``cancel`` and ``retry`` can also select many
+instructions: the kernel then changes them in one commit. On a terminal, ``cancel`` first shows the selection.
 """
 
 import json
@@ -13,14 +13,14 @@ from typing import Any, Final
 from interface.cli.context import Context
 from interface.cli.exits import Exit, of_failure
 from interface.cli.output import Screen, decode, one_line
-from interface.cli.parsing import AGENT, Arguments, argument, json_flag, switch, target_argument
+from interface.cli.parsing import AGENT, TARGET, Arguments, argument, json_flag, switch, target_argument
 from interface.cli.prompts import can_ask, confirm
 from interface.cli.requests import Row, act
 from interface.cli.targets import agent_path, agent_target, target
 from interface.client import Client, new_key, quoted
 from interface.failure import Failure
 from protocol.api.agents import AgentChanged
-from protocol.api.instructions import BulkReport, InstructionsChanged
+from protocol.api.instructions import BulkReport, InstructionsChanged, Unblocked
 from protocol.api.workflows import WorkflowRow
 from protocol.names import number_of
 from protocol.target import Target
@@ -43,6 +43,7 @@ ARGUMENTS: Final[Mapping[str, Arguments]] = {
     "pause": _TARGET,
     "resume": _TARGET,
     "continue": _TARGET,
+    "unblock": (partial(target_argument, about=f"{TARGET}, or an instruction (i7)"), json_flag),
     "reset": (argument("target", metavar="TARGET", help=AGENT), json_flag),
     "promote": (argument("ids", metavar="ID", nargs="+", help="id of an instruction (i7)"), json_flag),
     "cancel": (
@@ -167,6 +168,18 @@ run_pause = partial(act_on_target, what="pause")
 run_resume = partial(act_on_target, what="resume")
 run_continue = partial(act_on_target, what="continue")
 run_reset = partial(act_on_agent, what="reset")
+
+
+_DONE: Final = {"resume": "resumed", "continue": "continued", "retry": "retried", "reset": "reset"}
+
+
+def run_unblock(context: Context) -> int:
+    return act(context, "/unblock", (), unblocked_lines, {"target": context.args.target})
+
+
+def unblocked_lines(done: Unblocked, _screen: Screen) -> list[str]:
+    goes_on = f"; continues: {', '.join(done.instructions)}" if done.instructions else ""
+    return [one_line(f"{_DONE[done.action]} {done.subject}, which was blocked: {done.because}{goes_on}")]
 
 
 def changed_lines(body: bytes, _screen: Screen) -> list[str]:
