@@ -129,6 +129,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     ),
     Command("skills", "List, import and update skills", "Set up"),
     Command("init", "Create example files in this project", "Set up", file="project_setup"),
+    Command("adopt", "Create agents from the files of other coding agents", "Set up", file="project_setup"),
     Command("validate", "Validate the files of the project", "Set up", file="project_setup"),
     Command("config", "Show effective settings and their sources", "Set up", file="project_setup"),
     Command("schema", "Print the JSON Schema of a file for editors", "Set up", file="project_setup"),
