@@ -7,6 +7,7 @@ import random
 import secrets
 import sys
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -338,7 +339,9 @@ def _attempts(
         url=f"{base.identity.url}/mcp",
         paths=paths,
         memories=base.memories,
-        relevant=lambda leased, stopped, guard: partial(base.guard.relevant, leased, stopped, guard),
+        relevant=lambda leased, stopped, guard: partial(
+            base.guard.relevant, leased, base.in_flight.rest(leased.instruction, stopped), guard
+        ),
         working_directory=trees.working_directory,
         confine=confinement.of,
         call_command=command,
@@ -373,7 +376,7 @@ def _attempts(
         in_flight=base.in_flight.working,
     )
     attempts = Attempts(services, KeptWorkers(base.state_dir / RUN))
-    nodes.running = attempts.on_nodes
+    nodes.running = lambda: Counter(attempt.leased.node for attempt in attempts.running.values())
     wake = base.feed.new_wake(node_cleanup.WAKING)
     nodes.watch(wake.set)
     return nodes, trees, work, checks, attempts, NodeCleanup(node_trees, nodes, wake, attempts.works_in)

@@ -15,7 +15,6 @@ TASK_STATES: Final[tuple[TaskState, ...]] = get_args(TaskState)
 OnFailure = Literal["hold", "skip", "cancel"]
 """Effect of a failed dependency: the task waits for a person (hold), continues without the dependency (skip), or is
 cancelled too."""
-ON_FAILURE: Final[tuple[OnFailure, ...]] = get_args(OnFailure)
 
 TITLE_CHARACTERS: Final = 200
 TEXT_CHARACTERS: Final = 16_000

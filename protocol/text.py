@@ -72,7 +72,9 @@ def decoded(data: bytes | str | msgspec.Raw, kind: type[T]) -> T | None:
 def _with_text(value: Any) -> Any:
     match value:
         case str():
-            return value if is_text(value) else "".join(map(_unless_surrogate, value))
+            if is_text(value):
+                return value
+            return "".join(_escaped(letter) if "\ud800" <= letter <= "\udfff" else letter for letter in value)
         case msgspec.Struct():
             fields = value.__struct_fields__
             return msgspec.structs.replace(value, **{field: _with_text(getattr(value, field)) for field in fields})
@@ -82,10 +84,6 @@ def _with_text(value: Any) -> Any:
             return [_with_text(inner) for inner in value]
         case _:
             return value
-
-
-def _unless_surrogate(letter: str) -> str:
-    return _escaped(letter) if "\ud800" <= letter <= "\udfff" else letter
 
 
 def _escaped(letter: str) -> str:

@@ -3,7 +3,7 @@
 People, agents and events use the term *proposal*. Types and tables that are stored data still use *ballot*.
 """
 
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -18,7 +18,6 @@ BallotState = Literal["open", "resolved", "expired", "cancelled"]
 Why = Literal["quorum", "settled", "creator", "deadline", "cancelled"]
 """Cause of the end. quorum: all electors or the quorum voted. settled: further votes cannot
 change the result. creator: the creator broke a tie. deadline: the time is over."""
-BALLOT_STATES: Final[tuple[BallotState, ...]] = get_args(BallotState)
 
 YES: Final = "yes"
 NO: Final = "no"

@@ -1,12 +1,13 @@
 """Table of the commands, from which the parser, help, suggestions, completion and reference page are generated."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from interface.cli.context import Context
-from interface.cli.parsing import json_flag
+from interface.cli.parsing import Arguments, declare, json_flag
 
 if TYPE_CHECKING:
     import argparse
@@ -46,10 +47,16 @@ class Command(NamedTuple):
 
 
 def load(module: ModuleType, words: str, configure: Configure, run: Run | None = None) -> tuple[Configure, Run]:
-    """Return ``configure_WORDS`` and ``run_WORDS`` of ``module``; ``configure`` and ``run`` are defaults."""
+    """Return what declares and runs ``words``: its ARGUMENTS or ``configure_WORDS``, and ``run_WORDS`` of ``module``.
+
+    ``configure`` and ``run`` are defaults.
+    """
     name = words.strip("_").replace("-", "_").replace(" ", "_")
     own: Run | None = getattr(module, f"run_{name}", run)
     assert own is not None
+    declared: Arguments | None = getattr(module, "ARGUMENTS", {}).get(words)
+    if declared is not None:
+        return partial(declare, declared), own
     return getattr(module, f"configure_{name}", configure), own
 
 

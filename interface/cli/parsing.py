@@ -83,6 +83,29 @@ def split_params(words: Sequence[str], *, takes_params: bool) -> tuple[list[str]
     return list(words[:place]), tuple(words[place + 1 :])
 
 
+Arguments = Sequence["Callable[[argparse.ArgumentParser], object]"]
+"""Declarations of a command's arguments. A module of commands lists them by command in ARGUMENTS."""
+
+
+def argument(*names: str, **how: Any) -> "Callable[[argparse.ArgumentParser], object]":
+    """Return a declaration of an argument, from what ``add_argument`` takes."""
+    return lambda parser: parser.add_argument(*names, **how)
+
+
+def switch(*names: str, about: str) -> "Callable[[argparse.ArgumentParser], object]":
+    """Return a declaration of a flag without a value."""
+    return argument(*names, action="store_true", help=about)
+
+
+def declare(arguments: Arguments, parser: "argparse.ArgumentParser") -> None:
+    """Add ``arguments`` to a parser, in their order."""
+    for add in arguments:
+        add(parser)
+
+
+WORKFLOW: Final = argument("target", metavar="@WORKFLOW[:TAG]", help="workflow; its latest run is used")
+
+
 def flag(parser: "argparse.ArgumentParser", *names: str, about: str) -> None:
     """Add a flag without a value."""
     parser.add_argument(*names, action="store_true", help=about)

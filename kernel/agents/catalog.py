@@ -67,6 +67,8 @@ class _CachedAgent(msgspec.Struct, frozen=True):
     data: bytes
     project: ProjectDefinition
     loaded: LoadedAgent
+    linked: bool
+    """One of the files is a link, so a change of any file may be its change."""
 
 
 class Catalog:
@@ -171,7 +173,8 @@ class Catalog:
         prompt_file = loaded.definition.prompt.system_file
         # A stat after the read is safe: it counts as settled only if the file has not changed for a while before.
         prompt = None if prompt_file is None else self._glances.at(f"{self.root}/{prompt_file}")
-        self._agents[name] = _CachedAgent(seen, prompt, data, project, loaded)
+        linked = any(map(os.path.islink, (self.place(path), f"{self._root}/{prompt_file or ''}")))
+        self._agents[name] = _CachedAgent(seen, prompt, data, project, loaded, linked)
         return loaded
 
     def _prompt_settled(self, kept: _CachedAgent) -> bool:
@@ -319,10 +322,10 @@ class Catalog:
         uses += [(name, path) for name, path in project.agents.items() if isinstance(path, str)]
         uses += [("", path) for path in (*PROJECT_FILES, *others)]
         files = [(name, os.path.normpath(self.place(path))) for name, path in uses if path is not None]
-        found: set[str] = set()
-        for path in paths if len(paths) <= MOST_TOUCHED else ("",):
+        found = {name for name, kept in cached if kept.linked}
+        for path in map(os.path.normpath, paths if len(paths) <= MOST_TOUCHED else ("",)):
             folder, file = os.path.split(path)
-            if not path or path in own:
+            if path in (".", *own):
                 return None
             found |= {name for name, used in files if f"{path}/".startswith(f"{used}/") or used.startswith(f"{path}/")}
             found |= {file.removesuffix(SUFFIX)} if folder in own and file.endswith(SUFFIX) else set()
@@ -381,23 +384,12 @@ _SHOWN: Final = "request"
 
 def agent_from_request(request: AgentRequest, name: str, project: ProjectDefinition) -> AgentDefinition:
     """Return the definition for the agent ``name`` as requested. Raises BadDefinition."""
-    if (
-        request.system is None
-        and request.mock is None
-        and not (request.backend == MOCK or request.model.startswith(f"{MOCK}/"))
-    ):
+    scripted = request.backend == MOCK or request.model.startswith(f"{MOCK}/")
+    if request.system is None and request.mock is None and not scripted:
         raise fail(_SHOWN, "is missing", "use awk agent create -s TEXT, or set system in the request", where="prompt")
-    keys: dict[str, Any] = {"model": request.model}
-    keys |= {
-        key: value
-        for key, value in (
-            ("backend", request.backend),
-            ("provider", request.provider),
-            ("prompt", None if request.system is None else {"system": request.system}),
-            ("mock", request.mock),
-        )
-        if value is not None
-    }
+    prompt = None if request.system is None else {"system": request.system}
+    given = {"backend": request.backend, "provider": request.provider, "prompt": prompt, "mock": request.mock}
+    keys: dict[str, Any] = {"model": request.model, **{key: one for key, one in given.items() if one is not None}}
     node, problems = tree_of(msgspec.json.format(msgspec.json.encode(keys)), _SHOWN)
     definition = convert_agent(node, NameSource(name, "requested"), Converter(problems, AGENT_SHAPES), problems)
     if definition is not None:

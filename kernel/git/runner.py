@@ -278,7 +278,7 @@ class ProjectGit(Git):
         Raises Refused (bad_definition).
         """
         async with self.folder() as folder:
-            box = with_folder(sandbox, folder)
+            box = msgspec.structs.replace(sandbox, writable=(*sandbox.writable, folder))
             make = partial(make_closed_view, f"{folder}/git", seen, tip=tip, objects=objects, sandbox=box)
             settings = filter_sections(await self.filters(seen), required=False)
             yield await self._made(directory, partial(make, settings=settings))
@@ -345,11 +345,6 @@ class ProjectGit(Git):
             return manner_of(directory, said)
         except (NoRepository, OSError) as error:
             raise unusable(error) from error
-
-
-def with_folder(sandbox: Sandbox, folder: str) -> Sandbox:
-    """Return ``sandbox`` with ``folder`` as an additional writable folder."""
-    return msgspec.structs.replace(sandbox, writable=(*sandbox.writable, folder))
 
 
 _UNUSABLE: Final = "workspace.git: worktree is not possible: "

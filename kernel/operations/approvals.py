@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from kernel.operations.context import ProcessControl, ProjectFiles, StoreAccess, own_definition
-from kernel.operations.operation import Actor, Forward, ToolFront, operation, page_of
+from kernel.operations.operation import Actor, Forward, OfId, ToolFront, operation, page_of
 from kernel.policy.tools import AT_ONCE
 from kernel.rule.draft import Author
 from kernel.store import approvals
@@ -86,12 +86,6 @@ class DecideRequest(ApproveRequest, frozen=True, kw_only=True):
     """Decision on a waiting call."""
 
     decision: Literal["approve", "deny"]
-
-
-class RuleRequest(Ask, frozen=True, kw_only=True):
-    """Approval rule."""
-
-    id: str
 
 
 class AuthRequest(Ask, frozen=True, kw_only=True):
@@ -184,7 +178,7 @@ def list_rules(conn: apsw.Connection, asked: Forward) -> ApprovalRules:
     return approvals.rules(conn, page_of(asked, "r"))
 
 
-def delete_rule(tx: Transaction, asked: RuleRequest) -> ApprovalRules:
+def delete_rule(tx: Transaction, asked: OfId) -> ApprovalRules:
     """Delete an approval rule. Returns the remaining rules."""
     transitions.drop_rule(tx, asked.id)
     return approvals.rules(tx.conn)

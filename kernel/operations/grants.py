@@ -7,7 +7,7 @@ import apsw
 import msgspec
 
 from kernel.operations.context import StoreAccess, space_of
-from kernel.operations.operation import Actor, CommandFront, Forward, InSpace, ToolFront, operation, page_of
+from kernel.operations.operation import Actor, CommandFront, ForwardOfSpace, InSpace, ToolFront, operation, page_of
 from kernel.policy.grants import WantedGrant
 from kernel.source.scalars import GRAMMAR, DurationRejected, parse_duration
 from kernel.store import grants
@@ -22,12 +22,6 @@ from protocol.errors import Refused
 LONGEST_SECONDS: Final = 2_592_000.0
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_TEXT)]
-
-
-class GrantsRequest(Forward, frozen=True, kw_only=True):
-    """Filter of grants."""
-
-    space: Annotated[str, msgspec.Meta(description="Space, such as review:main or dm:alice.")] | None = None
 
 
 class OneGrantRequest(Ask, frozen=True, kw_only=True):
@@ -60,7 +54,7 @@ class PassOnRequest(InSpace, frozen=True, kw_only=True):
     uses: Uses | None = None
 
 
-async def list_grants(asked: GrantsRequest, store: StoreAccess) -> GrantList:
+async def list_grants(asked: ForwardOfSpace, store: StoreAccess) -> GrantList:
     """List all grants, the oldest first. For a workflow: the grants of its newest run."""
     space = None if asked.space is None else space_of(store, asked.space)
     return await store.reader.read(grants.listed, page_of(asked, grants.LETTER), space, store.now_ms())

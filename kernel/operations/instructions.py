@@ -17,7 +17,7 @@ from kernel.operations.context import (
     known_space,
     space_of,
 )
-from kernel.operations.operation import Backward, Forward, Limit, ToolFront, operation, page_of
+from kernel.operations.operation import Backward, Forward, ForwardOfSpace, Limit, ToolFront, operation, page_of
 from kernel.store import agents, entries, instruction_views, instructions, messages
 from kernel.store.entries import FrozenPrompt
 from kernel.store.transaction import Transaction, optional_rfc3339
@@ -77,12 +77,6 @@ class ReassignRequest(OneInstruction, frozen=True, kw_only=True):
     """POST /instructions/:id/reassign: member to ask instead of the current human agent."""
 
     to: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-
-
-class InstructionsRequest(Forward, frozen=True, kw_only=True):
-    """Filter of instructions."""
-
-    space: Annotated[str, msgspec.Meta(description="Space, such as review:main or dm:alice.")] | None = None
 
 
 class QueueRequest(Forward, frozen=True, kw_only=True):
@@ -149,7 +143,7 @@ def _unknown(name: str) -> Refused:
     return Refused("not_found", f"instruction {name[:40]!r} not found", hint="ids look like i7")
 
 
-async def list_open(asked: InstructionsRequest, store: StoreAccess) -> InstructionList:
+async def list_open(asked: ForwardOfSpace, store: StoreAccess) -> InstructionList:
     """List unfinished instructions, of all spaces or of one."""
     space = None if asked.space is None else space_of(store, asked.space)
     page = page_of(asked, "i")

@@ -22,7 +22,7 @@ from kernel.agents.resources import resources_of
 from kernel.agents.trust import TrustRequest, agent_units, demands
 from kernel.git.runner import uncommitted
 from kernel.operations.context import ProjectFiles, StoreAccess, not_running
-from kernel.operations.operation import Actor, ToolFront, operation
+from kernel.operations.operation import Actor, OfId, ToolFront, operation
 from kernel.rule.draft import Draft
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import Signature, signature
@@ -35,7 +35,6 @@ from kernel.store.transitions.append import Appended, append_all
 from kernel.store.transitions.runs import open_for_person
 from kernel.workflows.find import workflow_names
 from protocol.agent import AgentDefinition
-from protocol.api.document import Ask
 from protocol.api.messages import (
     BatchMessage,
     BatchOutcome,
@@ -102,12 +101,6 @@ def _defined_by(
 
 def _units_of(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> tuple[TrustUnit, ...]:
     return agent_units(definition, project, resources_of(definition, project, root))
-
-
-class MessageRequest(Ask, frozen=True, kw_only=True):
-    """Request that names a message."""
-
-    id: str
 
 
 async def send(asked: SendRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> SendReceipt | BatchReceipt:
@@ -226,7 +219,7 @@ class _Recipients:
         return self._grants[name]
 
 
-async def show(asked: MessageRequest, store: StoreAccess) -> MessageReport:
+async def show(asked: OfId, store: StoreAccess) -> MessageReport:
     """Return a message with its receipts."""
     seq = number_of(asked.id, "m")
     found = None if seq is None else store.reader.now(messages.report, seq)

@@ -94,6 +94,12 @@ class OfAgent(Ask, frozen=True, kw_only=True):
     name: Annotated[str, msgspec.Meta(min_length=1)]
 
 
+class OfId(Ask, frozen=True, kw_only=True):
+    """Request that names an object by its id."""
+
+    id: str
+
+
 class InSpace(Ask, frozen=True, kw_only=True):
     """Request about a space."""
 
@@ -131,6 +137,12 @@ class Backward(Ask, frozen=True, kw_only=True):
 
     limit: Limit = LONGEST
     before: Before = None
+
+
+class ForwardOfSpace(Forward, frozen=True, kw_only=True):
+    """Request for a page of a list, optionally only of a space."""
+
+    space: Annotated[str, msgspec.Meta(description="Space, such as review:main or dm:alice.")] | None = None
 
 
 class ForwardInSpace(InSpace, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import msgspec
 
 from kernel.operations.context import StoreAccess
-from kernel.operations.operation import CommandFront, operation
+from kernel.operations.operation import CommandFront, OfId, operation
 from kernel.store import tokens
 from kernel.store.transaction import rfc3339
 from protocol.api.document import Ask
@@ -23,12 +23,6 @@ class TokenRequest(Ask, frozen=True, kw_only=True):
     name: Annotated[str, msgspec.Meta(max_length=100)] = ""
 
 
-class OneTokenRequest(Ask, frozen=True, kw_only=True):
-    """Request that names a token."""
-
-    id: str
-
-
 def list_tokens(store: StoreAccess) -> TokenList:
     """List the valid tokens."""
     return TokenList(tokens=store.reader.now(tokens.all_, store.now_ms()))
@@ -39,7 +33,7 @@ async def create_token(asked: TokenRequest, store: StoreAccess) -> TokenMade:
     return await store.writer.commit(tokens.create, asked.scope, asked.name, store.salt() + store.salt())
 
 
-async def revoke_token(asked: OneTokenRequest, store: StoreAccess) -> TokenList:
+async def revoke_token(asked: OfId, store: StoreAccess) -> TokenList:
     """Revoke a token. Its next request is refused, and its streams end. Returns the remaining tokens."""
     await store.writer.commit(tokens.revoke, asked.id)
     store.feed.live(Event(type=RECHECK, at=rfc3339(store.now_ms())))

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from kernel.agents.sections import host_of, incoming_unit, outgoing_unit, signing_key
 from kernel.operations.context import KernelControl, ProjectFiles, StoreAccess
 from kernel.operations.messages import OutsideMessage, deliver, receipt_of
-from kernel.operations.operation import Actor, CommandFront, operation
+from kernel.operations.operation import Actor, CommandFront, OfId, operation
 from kernel.policy.webhooks import is_genuine, keeps_failing
 from kernel.store import traces, webhooks
 from kernel.store.idempotency import RequestKey
@@ -35,12 +35,6 @@ _NOBODYS_KEY: Final = bytes(32)
 logger = logging.getLogger(__name__)
 
 
-class WebhookRequest(Ask, frozen=True, kw_only=True):
-    """Request that names a webhook."""
-
-    id: str
-
-
 class HookRequest(Ask, frozen=True, kw_only=True):
     """Hook that received a message."""
 
@@ -56,7 +50,7 @@ async def list_webhooks(store: StoreAccess, files: ProjectFiles, kernel: KernelC
     return listed
 
 
-def retry_webhook(tx: Transaction, asked: WebhookRequest, files: ProjectFiles) -> WebhookList:
+def retry_webhook(tx: Transaction, asked: OfId, files: ProjectFiles) -> WebhookList:
     """Retry pending deliveries, and deliver events since a 410. Returns all webhooks.
 
     ``otel`` is the trace collector.

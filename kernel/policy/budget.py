@@ -12,7 +12,7 @@ by at most half.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
@@ -118,17 +118,16 @@ def _left(account: Account) -> float:
     return account.limit - account.used - account.reserved
 
 
-def _by_tokens(account: Account, call: ForeseenCall) -> int:
-    return int(_left(account)) - call.input_tokens
-
-
 def _by_usd(account: Account, call: ForeseenCall) -> int:
     if not call.output_usd:
         return call.output_tokens
     return int((_left(account) - call.input_tokens * (call.input_usd or 0.0)) / call.output_usd)
 
 
-_TOKENS_OF: Final = {"tokens": _by_tokens, "usd": _by_usd}
+_TOKENS_OF: Final[Mapping[str, Callable[[Account, ForeseenCall], int]]] = {
+    "tokens": lambda account, call: int(_left(account)) - call.input_tokens,
+    "usd": _by_usd,
+}
 
 
 _WORDS: Final = {"tokens": "{:,.0f} of {:,.0f} tokens", "usd": "{:.4g} of {:.4g} USD", "seconds": "{:.0f} of {:.0f} s"}

@@ -231,14 +231,15 @@ def recall_question(work: str, entries: Iterable[Entry]) -> str:
 def chosen(answer: str | None, entries: Sequence[Entry]) -> Sequence[int]:
     """Return positions in ``entries`` by a model's ``answer``; all in their order without a valid one.
 
-    Only entries of the least trusted class may be missing: a text cannot keep out an entry trusted more than itself.
+    Entries trusted more than the least trusted class are never missing, and come first: no text can keep them out, not
+    even by what it puts before them in the budget of a prompt.
     """
     found = None if answer is None else read_answer(_Chosen, answer)
     if found is None or not set(found.relevant) <= set(range(1, len(entries) + 1)):
         return range(len(entries))
-    best = [number - 1 for number in dict.fromkeys(found.relevant)]
     worst = least([one.trust for one in entries])
-    return [*best, *(place for place, one in enumerate(entries) if place not in best and one.trust != worst)]
+    trusted = [place for place, one in enumerate(entries) if one.trust != worst]
+    return [*trusted, *(number - 1 for number in dict.fromkeys(found.relevant) if number - 1 not in trusted)]
 
 
 def _cut(text: str, limit: int) -> str:

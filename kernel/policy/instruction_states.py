@@ -36,9 +36,6 @@ _READY: Mapping[Step, Status] = {"lease": "leased", "pause": "waiting", **_FREE}
 _NOTHING: Mapping[Step, Status] = {}
 _GIVEN_UP: Mapping[Step, Status] = {"revive": "queued"}
 
-BEGINNINGS: Final[frozenset[Status]] = frozenset({"queued", "waiting"})
-"""States of a new instruction; it waits if its workflow is paused or has reached a limit."""
-
 TRANSITIONS: Final[Mapping[Status, Mapping[Step, Status]]] = {
     "queued": _READY,
     "yielded": _READY,

@@ -65,11 +65,6 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
         """Return the number of attempts that may run on the node at once."""
         return self.settings.workers
 
-    @property
-    def takes_work(self) -> bool:
-        """Return whether new work may be placed on the node."""
-        return self.state == "up"
-
 
 def after(reach: Reach, event: NodeEvent) -> Reach:
     """Return the state after ``event``; unchanged without a row in TRANSITIONS."""

@@ -218,14 +218,10 @@ def _sure_of_majority(ballot: ProposalState, counts: Counts, left: int) -> bool:
     return one_rival and bool(place) and min(counts, key=lambda option: place[option]) == winner
 
 
-def _at_odds(_ballot: ProposalState, counts: Counts, _left: int) -> bool:
-    return sum(1 for count in counts.values() if count) > 1
-
-
 SETTLED: Final[Mapping[Method, Callable[[ProposalState, Counts, int], bool]]] = {
     "plurality": _out_of_reach,
     "majority": _sure_of_majority,
-    "unanimous": _at_odds,
+    "unanimous": lambda _ballot, counts, _left: sum(1 for count in counts.values() if count) > 1,
 }
 """Return whether the result is certain, regardless of the ``left`` electors' votes."""
 

@@ -5,7 +5,6 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 
@@ -51,10 +50,6 @@ class Attempts(msgspec.Struct, eq=False):
             attempt = None if leased is None else self._attempt(leased, token, place)
         if attempt is not None:
             await self.run(attempt)
-
-    def on_nodes(self) -> Counter[str]:
-        """Return the number of running attempts on each node."""
-        return Counter(attempt.leased.node for attempt in self.running.values())
 
     def node_search(self, now_ms: Callable[[], int], wake: Callable[[], None]) -> NodeSearch:
         """Create the search for machines for unplaced work; ``wake`` wakes the dispatcher."""

@@ -10,7 +10,7 @@ import hashlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Final
 
@@ -237,7 +237,12 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
         return job
 
     async def relevant(
-        self, leased: Leased, stopped: trio.CancelScope, guard: GuardSettings, work: str, found: Sequence[StoredEntry]
+        self,
+        leased: Leased,
+        stopped: AbstractContextManager[object],
+        guard: GuardSettings,
+        work: str,
+        found: Sequence[StoredEntry],
     ) -> Sequence[StoredEntry]:
         """Return the entries of ``found`` that the guard's model chooses for ``work``; all without a valid answer."""
         if not guard.llm_recall or not found[1:]:

@@ -291,7 +291,17 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
             else:
                 link.settings, link.draining = now.settings, now.draining
         for name in [name for name in wanted if wanted[name].why is None and name not in self._links]:
-            self._links[name] = kept = self._new_link(name, wanted[name])
+            one = wanted[name]
+            self._links[name] = kept = NodeConnection(
+                name=name,
+                settings=one.settings,
+                draining=one.draining,
+                new_session=partial(self.new_session, name, self._id_at(name), hello_seconds(one.settings)),
+                opener=None if one.settings.via == "join" else partial(self._opened, name, one),
+                changed=self._changed,
+                now_ms=self.log.now_ms,
+                chance=self.chance,
+            )
             nursery.start_soon(self._keep, name, kept)
         if self.listener is None and (
             self.files.catalog.kept_project().nodes_listen is not None
@@ -306,18 +316,6 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
         except Exception:
             logger.exception("nodes.listener_failed")  # retried later
             self.listener = None
-
-    def _new_link(self, name: str, wanted: WantedNode) -> NodeConnection:
-        return NodeConnection(
-            name=name,
-            settings=wanted.settings,
-            draining=wanted.draining,
-            new_session=partial(self.new_session, name, self._id_at(name), hello_seconds(wanted.settings)),
-            opener=None if wanted.settings.via == "join" else partial(self._opened, name, wanted),
-            changed=self._changed,
-            now_ms=self.log.now_ms,
-            chance=self.chance,
-        )
 
     def _id_at(self, name: str) -> str:
         return f"{self._project}-{name}"

@@ -129,6 +129,8 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
     """No change was reported since the last read."""
     _unread: bool = False
     """Files that could not be read within the startup limit are still being read."""
+    _gone: bool = False
+    """Agents without a file may remain, because they had work."""
     _left: frozenset[str] = frozenset()
     """Agents that a crashed kernel had created at run time; an unread file of the same name replaces them."""
 
@@ -168,15 +170,14 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
                         changed = None
                     try:
                         await self.run_once(changed)
-                        changed = frozenset()
                     except Refused as refused:  # full disk: the next lease reads the files itself
-                        changed = None
+                        self._sure = False
                         logger.warning("reload.refused %s", refused.text)
+                    changed = None
                     if watch.cover(self._folders()):
-                        changed = None
                         continue
                     edited = await watch.changed()
-                    changed = None if changed is None else edited
+                    changed = edited if self._sure else None
                     self._sure = False
                     await self.sleep(SETTLE_SECONDS)
         except CannotWatch as error:
@@ -190,11 +191,13 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
         """Apply the current definitions, and report new errors. Only the files ``changed`` have changed, if given."""
         if root_fault(str(self.catalog.root)) is not None:
             return
-        known = changed is not None and self._found is not None and self._found.scan is not None
-        names = self.catalog.touched(changed, self._workflows()) if changed is not None and known else None
+        scan = None if self._found is None else self._found.scan
+        names = None if changed is None or scan is None else self.catalog.touched(changed, self._workflows())
         if names is not None and not names:  # other files
             self._sure = True
             return
+        if names is not None and scan is not None:  # another file may have mended a broken agent
+            names = names.union(dict(scan.broken))
         found = await self._look(names)
         if self._unread:  # thousands of definitions remain: a collection of garbage would stop all for 0.1 seconds
             gc.collect()
@@ -205,8 +208,9 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
             await take_over(loaded, self.log.writer, self.log.reader, over=self._left)
             self._left = frozenset()
             # Agents without a file; those with work stay until it has ended.
-            deleted = names is None or not all(map(self.catalog.defines, names))
-            if deleted and await gone(self.catalog, self.log.reader):
+            deleted = self._gone or names is None or not all(map(self.catalog.defines, names))
+            self._gone = deleted and bool(await gone(self.catalog, self.log.reader))
+            if self._gone:
                 await self.sleep(GONE_SECONDS)
                 await forget(self.catalog, self.log.writer, self.log.reader)
         fresh = [one for one in dict.fromkeys(found.errors) if one not in self._told]

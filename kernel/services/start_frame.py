@@ -12,7 +12,7 @@ import hashlib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -77,10 +77,6 @@ class CallCommand(msgspec.Struct, frozen=True):
         path, beside = os.path.join(self.folder, COMMAND), os.path.join(self.folder, f".{COMMAND}.new")
         with replacing(path, 0o700, beside=beside, sync=False) as file:
             file.write(_SCRIPT.format(python=shlex.quote(sys.executable)).encode())
-
-    def added_to(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return ``env`` with the command last on the PATH, and with the URL."""
-        return {**env, "PATH": f"{env['PATH']}:{self.folder}", CALL_URL: self.url}
 
 
 class FirstPrompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -261,7 +257,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
         spec = BACKENDS[definition.backend]
         env = worker_environment(self.files.environ, definition.env, self.own_bin)
         if self.call_command is not None:
-            env = self.call_command.added_to(env)
+            env = {**env, "PATH": f"{env['PATH']}:{self.call_command.folder}", CALL_URL: self.call_command.url}
         working_directory = (self.working_directory or in_project(self.files.catalog.root))(leased)
         start = Start(
             instruction=leased.instruction,

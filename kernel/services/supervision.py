@@ -13,8 +13,8 @@ memory pages that survive a killed process; after a power failure it may be empt
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from struct import Struct
 from types import TracebackType
@@ -268,6 +268,19 @@ class InFlight:
     def working(self, instruction: str) -> "_InFlightWork":
         """Return a context manager during which ``instruction`` is recorded; it may be nested."""
         return self._at_work.get(instruction) or _InFlightWork(self, instruction)
+
+    @contextmanager
+    def rest(self, instruction: str, stopped: trio.CancelScope) -> Generator[None]:
+        """Enter ``stopped`` for a block in which ``instruction`` only waits, and is not recorded."""
+        work = self._at_work.get(instruction)
+        if work is not None:
+            self.leave(work)
+        try:
+            with stopped:
+                yield
+        finally:
+            if work is not None:
+                self.enter(work)
 
     def enter(self, work: "_InFlightWork") -> None:
         """Record ``work`` if there is a free slot."""

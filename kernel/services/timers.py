@@ -127,11 +127,14 @@ class Schedules:
             trusted_before, self._agreed = self._agreed, self._trust.kept()
             if trusted_before != self._agreed or self._wake.clear() or changed:
                 await self._arm()
+            refusals: list[Refused] = []
             async with trio.open_nursery() as nursery:  # due together: they share a commit
                 for timer in self._reader.now(timers.due, self._now_ms(), self._wall_ms()):
-                    nursery.start_soon(self._fire, timer)
-        except* Refused as refused:
-            logger.warning("wakeup.refused %s", refused.exceptions[0])
+                    nursery.start_soon(self._fire_unless_refused, timer, refusals)
+            for refusal in refusals[:1]:
+                raise refusal
+        except Refused as refused:
+            logger.warning("wakeup.refused %s", refused.text)
             self._wake.set()
             await trio.sleep(REFUSED_PAUSE_SECONDS)
         steady_ms, wall_ms = self._reader.now(timers.upcoming)
@@ -190,6 +193,12 @@ class Schedules:
         if isinstance(pace, Every):
             return pace.period_ms, self._now_ms() + pace.period_ms
         return None, pace.next_after(sought_from_ms(self._wall_ms(), fired_ms))
+
+    async def _fire_unless_refused(self, timer: Timer, refusals: list[Refused]) -> None:
+        try:
+            await self._fire(timer)
+        except Refused as refused:  # a nursery would cancel the others
+            refusals.append(refused)
 
     async def _fire(self, timer: Timer) -> None:
         known: Known

@@ -232,7 +232,8 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
             self._measure_soon(
                 tuple((place_of(tree.space), tree.name) for tree in trees if tree.state == "made"), nursery
             )
-            with self.feed.subscribe(types=("instruction.step",), wanted=self._is_of_a_tree) as events:
+            steps = self.feed.subscribe(types=("instruction.step",), wanted=lambda event: bool(self._touched(event)))
+            with steps as events:
                 while True:
                     touched = self._touched(await anext(events))
                     with trio.move_on_after(PAUSE_SECONDS):
@@ -267,9 +268,6 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
         if event.space is None or event.agent is None:
             return frozenset(self._stats)
         return frozenset({(event.space, event.agent), (event.space, SHARED)} & self._stats.keys())
-
-    def _is_of_a_tree(self, event: Event) -> bool:
-        return bool(self._touched(event))
 
     async def _run_steps(self, what: str, steps: tuple[WorktreeStep, ...], setup: WorktreeSetup) -> None:
         box = self.box(setup.tree) if steps else None

@@ -89,7 +89,7 @@ def write_piece(folder: str, piece: Piece, body: bytes) -> str:
 
 
 def claim(folder: str, owner: Owner) -> int:
-    """Claim ``folder``; return the highest number of a complete base or piece.
+    """Claim ``folder``; return the highest number of a piece. A base may exist before its first piece.
 
     Raises BadPlace, OSError.
     """
@@ -109,7 +109,8 @@ def claim(folder: str, owner: Owner) -> int:
         if name.endswith(PART) and (name.removesuffix(PART) in (BEAT, FILES, OWNER) or number_of(name[: -len(PART)])):
             with suppress(OSError):
                 os.unlink(os.path.join(folder, name))
-    return max((number_of(name) or 0 for name in names if not name.endswith(".db")), default=0)
+    numbers = ((name, number_of(name) or 0) for name in names if not name.endswith(".db"))
+    return max((number - name.startswith("base-") for name, number in numbers), default=0)
 
 
 def forget_before(folder: str, first: int, kept: str) -> None:

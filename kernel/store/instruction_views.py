@@ -131,8 +131,9 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
     number = number_of(id, "i")
     columns = rows.one(
         conn.execute(INFO, (number,)), INFO, with_usage,
-        space=place_of, lane=LANES.__getitem__, promoted=bool, continues=_continued, enqueued_at=rfc3339,
-        prompt_manifest=_manifest_of,
+        space=place_of, lane=LANES.__getitem__, promoted=bool,
+        continues=lambda number: None if number is None else instruction_id(number), enqueued_at=rfc3339,
+        prompt_manifest=lambda manifest: () if manifest is None else _manifest.decode(manifest),
     )  # fmt: skip
     waiting = standing(conn, number)
     if columns is None or waiting is None:
@@ -164,14 +165,6 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
         message_ids=joined or (first,),
         handover=handed_over(conn, id),
     )
-
-
-def _continued(number: int | None) -> str | None:
-    return None if number is None else instruction_id(number)
-
-
-def _manifest_of(manifest: bytes | None) -> tuple[str, ...]:
-    return () if manifest is None else _manifest.decode(manifest)
 
 
 class Addressed(AgentInSpace, frozen=True):

@@ -65,7 +65,7 @@ def _maker(
     elif sorted(columns) != sorted(fields):
         raise TypeError(f"{type_.__qualname__} does not have the columns {', '.join(columns)}")
     else:
-        make: Callable[[Any], Any] = getattr(type_, "_make", None) or partial(_call, type_)
+        make: Callable[[Any], Any] = getattr(type_, "_make", None) or (lambda row: type_(*row))
         pick = itemgetter(*(columns.index(field) for field in fields))
         maker = make if columns == fields else partial(_call_picked, make, pick)
     _MAKERS[statement, type_] = maker
@@ -87,10 +87,6 @@ def _call_by_name(
 
 def _call_with_usage(type_: Callable[..., Any], **columns: Any) -> Any:
     return type_(**with_usage(**columns))
-
-
-def _call(type_: Callable[..., Any], row: tuple[Any, ...]) -> Any:
-    return type_(*row)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,10 +45,6 @@ def changed(before: AgentStatus | None, change: StatusChange, instruction: str, 
 _metadata: Final = msgspec.json.Decoder(dict[str, Any])
 
 
-def _decoded(body: bytes | None) -> dict[str, Any] | None:
-    return None if body is None else _metadata.decode(body)
-
-
 PUT: Final = """
 INSERT INTO statuses (agent, space, task, state, metadata, instruction, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (agent, space) DO UPDATE SET task = excluded.task, state = excluded.state,
@@ -72,7 +68,11 @@ def set_status(tx: Transaction, change: StatusChange, author: Author) -> AgentSt
     return said
 
 
-_STATUS: Final[dict[str, Callable[[Any], Any]]] = {"metadata": _decoded, "instruction": instruction_id, "at": rfc3339}
+_STATUS: Final[dict[str, Callable[[Any], Any]]] = {
+    "metadata": lambda body: None if body is None else _metadata.decode(body),
+    "instruction": instruction_id,
+    "at": rfc3339,
+}
 FIND: Final = """
 SELECT task, state, metadata, instruction, at_ms AS at FROM statuses WHERE agent = ? AND space = ?
 """

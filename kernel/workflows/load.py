@@ -99,12 +99,8 @@ def check_verdict(definition: WorkflowDefinition, node: Node, problems: Diagnost
     except NameRejected as error:
         # The most similar name.
         near = _OTHER.sub("-", terms.id.lower()).strip("-_0123456789")[:32].rstrip("-")
-        problems.add(
-            place_at(node, where),
-            where,
-            str(error),
-            f"did you mean {near}?" if NAME.fullmatch(near) and near not in RESERVED else None,
-        )
+        hint = f"did you mean {near}?" if NAME.fullmatch(near) and near not in RESERVED else None
+        problems.add(place_at(node, where), where, str(error), hint)
         return
     members = tuple(definition.agents)
     where = f"{_WHERE}.electors"
@@ -113,12 +109,8 @@ def check_verdict(definition: WorkflowDefinition, node: Node, problems: Diagnost
             hint = f"the agents of the workflow are {', '.join(members)}"
             problems.add(place_at(node, where), where, f"{name[:60]!r} is not an agent of this workflow", hint)
         elif terms.electors.count(name) > 1:
-            problems.add(
-                place_at(node, where),
-                where,
-                f"{name} is listed twice",
-                "list each elector once: every member has one vote",
-            )
+            hint = "list each elector once: every member has one vote"
+            problems.add(place_at(node, where), where, f"{name} is listed twice", hint)
             break
     voters = len(terms.electors or members)
     if terms.quorum is not None and terms.quorum > voters:

@@ -62,7 +62,7 @@ def measure_queries() -> Iterator[Figure]:
 
         run(AWK, "status")
         floor = p50(timed(lambda: run(sys.executable, "-I", "-c", "pass"), TIMES))
-        for words, limit in ((("ps", "--json"), 65), (("ps",), 75), (("status",), 75)):
+        for words, limit in ((("ps", "--json"), 50), (("ps",), 50), (("status",), 50)):
             taken_ms = p50(timed(partial(run, AWK, *words), TIMES))
             name = f"awk {' '.join(words)}, whole process, p50 (Python alone {floor:.0f})"
             yield Figure(name, taken_ms, limit, "ms")

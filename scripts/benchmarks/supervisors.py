@@ -44,23 +44,23 @@ def measure_supervisors(python: str) -> Iterator[Figure]:
     taken = {name: p50(found) for name, found in by_turns(starts, ROUNDS).items()}
     print(f"     {WORKERS} processes: " + ", ".join(f"{name} {ms:.0f} ms" for name, ms in taken.items()), flush=True)
     share = taken["ours"] / taken["circus"]
-    yield Figure(f"{WORKERS} workers from nothing, share of circus", share, 1, "x")
+    yield Figure(f"{WORKERS} workers from nothing, share of circus", share, 1.2, "x")
     share = taken["bulk"] / taken["loop"]
-    yield Figure(f"{WORKERS} workers by one bulk POST, share of a Popen loop", share, 1, "x")
+    yield Figure(f"{WORKERS} workers by one bulk POST, share of a Popen loop", share, 0.6, "x")
 
 
 def measure_memory() -> Iterator[Figure]:
     """Yield the PSS of an idle kernel with its zygote, and of all processes that supervise WORKERS exec workers."""
     with running({".agents/a0.yaml": MOCK}) as measured:
         time.sleep(SETTLE_SECONDS)
-        yield Figure("PSS of an idle kernel and its zygote", _pss(measured.pid), 90, "MiB")
+        yield Figure("PSS of an idle kernel and its zygote", _pss(measured.pid), 50, "MiB")
     with running(files_of(EXEC)) as measured:
         send_all(measured)
         deadline = time.perf_counter() + 60
         while _sleeping(measured.pid) < WORKERS and time.perf_counter() < deadline:
             time.sleep(0.1)
         time.sleep(1)
-        yield Figure(f"PSS of {WORKERS} exec workers with their kernel", _pss(measured.pid), 150, "MiB")
+        yield Figure(f"PSS of {WORKERS} exec workers with their kernel", _pss(measured.pid), 60, "MiB")
 
 
 def _bulk() -> float:

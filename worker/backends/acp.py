@@ -88,7 +88,8 @@ class Acp:
         """Translate one frame into events. Raises Failed."""
         frame = decoded(line, Frame)
         if frame is None:
-            if b'"session/update"' not in line and acp_frames.is_broken(line):
+            # A valid frame of an unknown kind is not broken.
+            if b'"session/update"' not in line and b'"jsonrpc"' in line and decoded(line, object) is None:
                 said = shorten(line.decode("utf-8", "replace"), 300)
                 raise Failed("protocol", f"{self._title} sent an incomplete or oversized frame: {said}")
         elif frame.method and frame.id is not None:

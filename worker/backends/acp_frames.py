@@ -11,7 +11,7 @@ import msgspec
 
 from protocol.discovery import VERSION
 from protocol.ipc import NULL, Json
-from protocol.text import decoded, encode_json
+from protocol.text import encode_json
 
 PROTOCOL: Final = 1
 METHOD_NOT_FOUND: Final = -32601
@@ -188,11 +188,6 @@ class PermissionRequest(msgspec.Struct, frozen=True, rename="camel"):
     session_id: str
     tool_call: Update
     options: Annotated[tuple[_Choice, ...], msgspec.Meta(max_length=100)] = ()
-
-
-def is_broken(line: bytes) -> bool:
-    """Return whether ``line`` is a frame that is no valid JSON. A valid frame of an unknown kind is not broken."""
-    return b'"jsonrpc"' in line and decoded(line, object) is None
 
 
 def request(id_: Id, method: str, params: Mapping[str, Any]) -> bytes:

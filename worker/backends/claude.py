@@ -158,11 +158,6 @@ def launch(job: backend.BackendJob) -> backend.Launch:
     return backend.Launch(argv=tuple(argv), env=env, stdin=job.message.encode(), litter=litter)
 
 
-def forget_key(job: backend.BackendJob) -> None:
-    """Delete the file with the key: the program has read it, and may run tools from now on."""
-    (job.place / _KEY).unlink(missing_ok=True)
-
-
 def _tools_of(server: str) -> str:
     return f"mcp__{server}"
 
@@ -222,7 +217,8 @@ class Claude:
                 return self._end(found)
             case _:
                 if found.type == "stream_event":
-                    forget_key(self._job)
+                    # The program has read the key, and may run tools from now on.
+                    (self._job.place / _KEY).unlink(missing_ok=True)
                 elif found.error is not None:
                     self._complaint = found
                 return self._replies.take(found)

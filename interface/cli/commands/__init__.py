@@ -1,1 +1,1 @@
-"""Commands: functions ``configure_WORD(parser)`` and ``run_WORD(context) -> int`` for interface.cli.command_table."""
+"""Commands: ``run_WORD(context) -> int``, and the arguments in ARGUMENTS or ``configure_WORD(parser)``."""

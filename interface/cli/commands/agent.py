@@ -20,7 +20,7 @@ from interface.cli.command_parser import Subcommand, Subcommands, name_argument
 from interface.cli.commands.project_setup import header, write_schemas
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
-from interface.cli.parsing import flag
+from interface.cli.parsing import Arguments, flag, switch
 from interface.client import Client, new_key, quoted
 from interface.discovery import URL
 from interface.failure import Failure, Unreachable
@@ -46,16 +46,16 @@ AGENT_VERBS: Final = Subcommands(
         Subcommand("reindex", "Rebuild the search index of agents' conversations", file="agent_context"),
     ),
 )
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "agent list": (switch("--running", about="require a kernel or its stored log (default: read the files)"),),
+    "agent info": (name_argument,),
+}
 
 _SANDBOX: Final = {
     "off": "off: its programs have all your permissions",
     "on": "on: its programs can access the project and system files, but not your other files",
     "missing": "on, but bubblewrap is not installed: the agent receives no work",
 }
-
-
-def configure_agent_list(parser: argparse.ArgumentParser) -> None:
-    flag(parser, "--running", about="require a kernel or its stored log (default: read the files if there is neither)")
 
 
 def run_agent_list(context: Context) -> int:
@@ -83,10 +83,6 @@ def agents_lines(found: AgentList, screen: Screen) -> list[str]:
     if not rows:
         return ["no agents; create one: awk agent create NAME -m MODEL"]
     return table(["NAME", "STATE", "BACKEND", "MODEL", "SOURCE", "FILE"], rows, screen)
-
-
-def configure_agent_info(parser: argparse.ArgumentParser) -> None:
-    name_argument(parser)
 
 
 def run_agent_info(context: Context) -> int:
@@ -310,7 +306,9 @@ def _source(context: Context, client: Client | None, name: str) -> _Source:
     info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(asked)}"))
     if not info["ephemeral"]:
         raise Failure("usage", f"{asked} already has a file: {info['file']}", f"copy it to {agent_file(name)}")
-    return _Source(keys_of_definition(info["definition"]), ephemeral=asked)
+    given = info["definition"].items()
+    keys = {key: value for key, value in given if key not in {"name", "entry"} and value is not None}
+    return _Source(keys, ephemeral=asked)
 
 
 def check_name_is_free(client: Client, name: str) -> None:
@@ -374,11 +372,6 @@ _MOCK: Final = "mock"
 _HUMAN: Final = "human"
 
 
-def agent_text(keys: Mapping[str, Value]) -> str:
-    """Return the agent file for ``keys``, in the usual order."""
-    return document({key: keys[key] for key in (*_ORDER, *keys) if key in keys})
-
-
 def completed(name: str, keys: Mapping[str, Value]) -> dict[str, Value]:
     """Return ``keys`` with defaults for missing required keys: a prompt, or a mock script."""
     model = str(keys.get("model", ""))
@@ -400,5 +393,6 @@ def merged(keys: Mapping[str, Value], said: Mapping[str, Value]) -> dict[str, Va
     return {**keys, **said, **({"soul": soul} if soul else {})}
 
 
-def keys_of_definition(definition: Mapping[str, Any]) -> dict[str, Value]:
-    return {key: value for key, value in definition.items() if key not in {"name", "entry"} and value is not None}
+def agent_text(keys: Mapping[str, Value]) -> str:
+    """Return the agent file for ``keys``, in the usual order."""
+    return document({key: keys[key] for key in (*_ORDER, *keys) if key in keys})

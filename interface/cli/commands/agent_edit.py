@@ -91,13 +91,6 @@ def put_back(trashed: Trashed) -> None:
     os.rmdir(folder)
 
 
-def remove_conversations(trashed: Trashed) -> None:
-    """Delete conversations from a context in the trash, because the kernel has deleted them from its log."""
-    shutil.rmtree(
-        os.path.join(trashed.place.root, trashed.folder, trashed.place.name, CONVERSATIONS), ignore_errors=True
-    )
-
-
 def _new_folder(place: AgentDir, wall_seconds: float) -> str:
     trash = os.path.join(place.root, AGENTS, TRASH)
     os.makedirs(trash, exist_ok=True)
@@ -342,5 +335,7 @@ def forget(client: Client | None, trashed: Trashed) -> list[str]:
             with suppress(OSError):
                 put_back(trashed)
             raise
-    remove_conversations(trashed)
+    # The kernel has deleted the conversations from its log.
+    place = trashed.place
+    shutil.rmtree(os.path.join(place.root, trashed.folder, place.name, CONVERSATIONS), ignore_errors=True)
     return []

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, one_line, table
-from interface.cli.parsing import flag, json_flag
+from interface.cli.parsing import Arguments, argument, json_flag, switch
 from interface.client import new_key, quoted
 from interface.discovery import HOME, given_endpoint
 from interface.failure import Failure
@@ -31,17 +31,39 @@ TOKEN_VERBS: Final = Subcommands(
         Subcommand("revoke", "Revoke tokens, effective with their next request"),
     ),
 )
-
-
-def configure_token_create(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--scope",
-        metavar="SCOPE",
-        required=True,
-        help="permission level: read, operate (also create and control work), or approve (also decide approvals; "
-        "approve:alice,bob: only calls of these agents)",
-    )
-    parser.add_argument("--name", metavar="NAME", default="", help="name of the token in awk token list")
+_SCOPE: Final = (
+    "permission level: read, operate (also create and control work), or approve (also decide approvals; "
+    "approve:alice,bob: only calls of these agents)"
+)
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "token create": (
+        argument("--scope", metavar="SCOPE", required=True, help=_SCOPE),
+        argument("--name", metavar="NAME", default="", help="name of the token in awk token list"),
+    ),
+    "token revoke": (argument("ids", metavar="TOKEN", nargs="+", help="id of the token, such as k3"),),
+    "mcp-serve": (),
+    "open": (
+        switch("--read-only", about="open the page in read-only mode"),
+        switch("--print", about="print the address, valid once for one minute"),
+        json_flag,
+    ),
+    "node add": (
+        argument("name", metavar="NAME", help="name of the node"),
+        argument(
+            "--via", choices=("ssh", "slurm", "kubectl", "docker", "ray", "command"), help="engine of the connection"
+        ),
+        switch("--join", about="create a join token and print the command for the node"),
+        argument("--host", help="ssh, slurm: host of the node; with --join: address of this kernel"),
+        argument("--image", help="docker, kubectl: image of the container to start"),
+        argument("--container", help="docker: running container; kubectl: container of the pod"),
+        argument("--pod", help="kubectl: running pod"),
+        argument("--namespace", help="kubectl: namespace"),
+        argument("--address", help="ray: address of the cluster"),
+        argument("--command", metavar="PROGRAM", help="agent-worker program on the node (default: agent-worker)"),
+        argument("--label", action="append", default=[], help="label that agents can require; repeatable"),
+        argument("--workers", type=int, metavar="N", help="maximum number of concurrent attempts (default: 8)"),
+    ),
+}
 
 
 def run_token_create(context: Context) -> int:
@@ -62,19 +84,11 @@ def tokens_lines(found: TokenList, screen: Screen) -> list[str]:
     return table(["ID", "SCOPE", "SINCE", "UNTIL", "NAME"], rows, screen) if rows else ["no tokens"]
 
 
-def configure_token_revoke(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", metavar="TOKEN", nargs="+", help="id of the token, such as k3")
-
-
 def run_token_revoke(context: Context) -> int:
     kernel = context.kernel()
     for name in dict.fromkeys(context.args.ids):
         kernel.delete(f"/tokens/{quoted(name)}")
     return context.answer(kernel.get("/tokens"), tokens_lines)
-
-
-def configure_mcp_serve(parser: argparse.ArgumentParser) -> None:
-    """Declare no arguments."""
 
 
 def run_mcp_serve(context: Context) -> NoReturn:
@@ -108,12 +122,6 @@ _PAGE: Final = """<!doctype html>
 """
 
 
-def configure_open(parser: argparse.ArgumentParser) -> None:
-    flag(parser, "--read-only", about="open the page in read-only mode")
-    flag(parser, "--print", about="print the address, valid once for one minute")
-    json_flag(parser)
-
-
 def run_open(context: Context) -> int:
     body = context.kernel().post("/page/keys", {"read_only": context.args.read_only}, key=new_key())
     if context.wants_json:
@@ -121,7 +129,8 @@ def run_open(context: Context) -> int:
         return 0
 
     url = decode(body, PageKey).url
-    if not context.args.print and has_screen(context.environ) and _show(context, url):
+    has_screen = sys.platform == "darwin" or any(context.environ.get(name) for name in _SCREENS)
+    if not context.args.print and has_screen and _show(context, url):
         context.out.note(f"the page opened in your browser; to print its address: {context.program} open --print")
         return 0
     context.out.lines([url])
@@ -130,11 +139,6 @@ def run_open(context: Context) -> int:
         port = url.partition("/page")[0].rpartition(":")[2]
         context.out.note(f"note: to open it on your machine: ssh -L {port}:127.0.0.1:{port} THIS-HOST")
     return 0
-
-
-def has_screen(environ: Mapping[str, str]) -> bool:
-    """Return whether the environment has a display on which a browser can show a page."""
-    return sys.platform == "darwin" or any(environ.get(name) for name in _SCREENS)
 
 
 def _show(context: Context, url: str) -> bool:
@@ -232,22 +236,6 @@ def nodes_lines(found: NodeList, screen: Screen) -> list[str]:
     if not rows:
         return ["no nodes: all work runs on this machine"]
     return table(["NODE", "VIA", "STATE", "WORKERS", "LABELS", "SINCE", "WHY"], rows, screen)
-
-
-def configure_node_add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="name of the node")
-    about = "engine of the connection"
-    parser.add_argument("--via", choices=("ssh", "slurm", "kubectl", "docker", "ray", "command"), help=about)
-    flag(parser, "--join", about="create a join token and print the command for the node")
-    parser.add_argument("--host", help="ssh, slurm: host of the node; with --join: address of this kernel")
-    parser.add_argument("--image", help="docker, kubectl: image of the container to start")
-    parser.add_argument("--container", help="docker: running container; kubectl: container of the pod")
-    parser.add_argument("--pod", help="kubectl: running pod")
-    parser.add_argument("--namespace", help="kubectl: namespace")
-    parser.add_argument("--address", help="ray: address of the cluster")
-    parser.add_argument("--command", metavar="PROGRAM", help="agent-worker program on the node (default: agent-worker)")
-    parser.add_argument("--label", action="append", default=[], help="label that agents can require; repeatable")
-    parser.add_argument("--workers", type=int, metavar="N", help="maximum number of concurrent attempts (default: 8)")
 
 
 def run_node_add(context: Context) -> int:

@@ -1,6 +1,5 @@
 """``awk proposal`` and ``rule``: votes of agents, and the rules that files and members define."""
 
-import argparse
 import json
 import re
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ import msgspec
 from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line, table
-from interface.cli.parsing import archive_flag, flag
+from interface.cli.parsing import WORKFLOW, Arguments, archive_flag, argument, switch
 from interface.cli.requests import PROPOSALS, PROPOSALS_OF_RUN, act, count_flag, show_list
 from interface.cli.targets import target as any_target
 from interface.cli.targets import typed_name, workflow_target
@@ -38,14 +37,30 @@ PROPOSAL_VERBS: Final = Subcommands(
         Subcommand("cancel", "Cancel a proposal: its vote ends without a result"),
     ),
 )
-
-
-def configure_proposal_list(parser: argparse.ArgumentParser) -> None:
-    text = "workflow whose latest run is listed (default: open proposals of all workflows)"
-    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help=text)
-    flag(parser, "--all", about="include closed proposals if no workflow is given")
-    count_flag(parser)
-    archive_flag(parser)
+_NAMED: Final = "id of the proposal, with its workflow if ambiguous (release@review)"
+_PROPOSAL: Final = argument("id", metavar="PROPOSAL", help=_NAMED)
+_REASON: Final = argument("--reason", metavar="TEXT", default="", help="reason, visible to the members")
+_LISTED: Final = "workflow whose latest run is listed (default: open proposals of all workflows)"
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "proposal list": (
+        argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help=_LISTED),
+        switch("--all", about="include closed proposals if no workflow is given"),
+        count_flag,
+        archive_flag,
+    ),
+    "proposal show": (argument("shown", metavar="PROPOSAL", help=_NAMED), archive_flag),
+    "proposal vote": (_PROPOSAL, argument("choice", metavar="CHOICE", help="id of an option, or yes or no"), _REASON),
+    "proposal cancel": (_PROPOSAL, _REASON),
+    "rule add": (
+        argument("file", metavar="FILE", help="YAML file with one rule, a list of rules, or the key rules:"),
+        WORKFLOW,
+    ),
+    "rule rm": (argument("name", metavar="RULE", help="name of the rule"), WORKFLOW),
+    "rule test": (
+        argument("rule", metavar="RULE|FILE", help="file with one rule, or the name of a rule of the run"),
+        argument("--run", metavar="RUN", required=True, help="run whose messages are tested"),
+    ),
+}
 
 
 def run_proposal_list(context: Context) -> int:
@@ -65,11 +80,6 @@ def proposals_lines(found: ProposalList, screen: Screen) -> list[str]:
         voted = f"{len(one.electors) - len(one.missing)}/{len(one.electors)}"
         rows.append([typed_name(one.id, one.space), kind_of(one), voted, outcome(one), one.title])
     return table(["ID", "TYPE", "VOTES", "STATE", "TITLE"], rows, screen) if rows else ["no proposals"]
-
-
-def configure_proposal_show(parser: argparse.ArgumentParser) -> None:
-    proposal_argument(parser, "shown")
-    archive_flag(parser)
 
 
 def run_proposal_show(context: Context) -> int:
@@ -149,20 +159,9 @@ def outcome(one: BallotInfo) -> str:
             return one.state
 
 
-def configure_proposal_vote(parser: argparse.ArgumentParser) -> None:
-    proposal_argument(parser)
-    parser.add_argument("choice", metavar="CHOICE", help="id of an option, or yes or no")
-    parser.add_argument("--reason", metavar="TEXT", default="", help="reason, visible to the members")
-
-
 def run_proposal_vote(context: Context) -> int:
     body = {"choice": context.args.choice, "reason": context.args.reason}
     return act_on_proposal(context, "vote", body, f"you voted {context.args.choice}; ")
-
-
-def configure_proposal_cancel(parser: argparse.ArgumentParser) -> None:
-    proposal_argument(parser)
-    parser.add_argument("--reason", metavar="TEXT", default="", help="reason, visible to the members")
 
 
 def run_proposal_cancel(context: Context) -> int:
@@ -179,11 +178,6 @@ def act_on_proposal(context: Context, what: str, body: Mapping[str, object], don
     named = parsed(context.args.id)
     client = context.kernel()
     return act(context, f"{path_of(client, named)}/{what}", (), lines, body, client=client)
-
-
-def proposal_argument(parser: argparse.ArgumentParser, dest: str = "id") -> None:
-    text = "id of the proposal, with its workflow if ambiguous (release@review)"
-    parser.add_argument(dest, metavar="PROPOSAL", help=text)
 
 
 def parsed(text: str) -> Target:
@@ -233,10 +227,6 @@ RULE_VERBS: Final = Subcommands(
 )
 
 
-def _workflow_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="workflow; its latest run is used")
-
-
 def _path(context: Context) -> str:
     return f"/spaces/{quoted(any_target(context.args.target).space)}/rules"
 
@@ -273,21 +263,11 @@ def rule_lines(one: RuleInfo, screen: Screen) -> list[str]:
     ]
 
 
-def configure_rule_add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="YAML file with one rule, a list of rules, or the key rules:")
-    _workflow_argument(parser)
-
-
 def run_rule_add(context: Context) -> int:
     wanted = rules_of(context.args.file)
     client, path = context.kernel(), _path(context)
     made = [json.loads(client.post(path, {"rule": rule}, key=new_key())) for rule in wanted]
     return context.answer(_document(made), _changed_lines)
-
-
-def configure_rule_rm(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="RULE", help="name of the rule")
-    _workflow_argument(parser)
 
 
 def run_rule_rm(context: Context) -> int:
@@ -304,11 +284,6 @@ def _changed_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
         one_line(f"{row['name']}: version {row['version']}, {'on' if row['enabled'] else 'off'}")
         for row in told["rules"]
     ]
-
-
-def configure_rule_test(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rule", metavar="RULE|FILE", help="file with one rule, or the name of a rule of the run")
-    parser.add_argument("--run", metavar="RUN", required=True, help="run whose messages are tested")
 
 
 def run_rule_test(context: Context) -> int:

@@ -2,13 +2,14 @@
 
 import argparse
 import json
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
 from interface.cli.command_parser import Subcommand, Subcommands, text_of
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line, table
-from interface.cli.parsing import archive_flag, flag
+from interface.cli.parsing import Arguments, archive_flag, argument, switch
 from interface.cli.requests import DOCUMENTS, RESOURCES, SUGGESTIONS, VERSIONS, act, count_flag, show_list
 from interface.cli.targets import target, workflow_target
 from interface.client import new_key, quoted
@@ -43,10 +44,82 @@ DOC_VERBS: Final = Subcommands(
 )
 
 
-def configure_doc_list(parser: argparse.ArgumentParser) -> None:
-    _workspace(parser)
-    count_flag(parser)
-    archive_flag(parser)
+def _version(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid version number")
+    return int(text)
+
+
+_WORKFLOW: Final = argument(
+    "target", metavar="@WORKFLOW[:TAG]", help="workflow; the documents of its latest run are used"
+)
+_FILE: Final = argument("file", metavar="DOCUMENT", help="path of the document")
+_NAMED: Final = argument("file", metavar="DOCUMENT", help="path of the document, such as findings/auth.md")
+_REASON: Final = argument("--reason", metavar="TEXT", default="", help="reason, stored with the version")
+_SUGGESTION: Final = (
+    _WORKFLOW,
+    argument("id", metavar="SUGGESTION", help="id of the suggestion, such as s3"),
+    argument("--reason", metavar="TEXT", default="", help="reason, visible to the members"),
+)
+_BASE: Final = "base version of the text; later changes are merged, or the write fails on a conflict"
+
+
+def _with_text(about: str) -> Arguments:
+    return (_WORKFLOW, _NAMED, argument("text", metavar="TEXT", help=about), _REASON)
+
+
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "doc list": (_WORKFLOW, count_flag, archive_flag),
+    "doc read": (
+        _WORKFLOW,
+        argument("file", metavar="DOCUMENT", nargs="?", help="path of the document (default: entry document)"),
+        argument("--version", type=_version, metavar="N", help="number of the version (default: the latest)"),
+        archive_flag,
+    ),
+    "doc write": (
+        *_with_text("complete text, or - to read standard input"),
+        argument("--if-version", type=_version, metavar="N", help=_BASE),
+    ),
+    "doc append": _with_text("text to append on a new line, or - to read standard input"),
+    "doc create": _with_text("text, or - to read standard input"),
+    "doc delete": (
+        _WORKFLOW,
+        _NAMED,
+        argument("--if-version", type=_version, metavar="N", help="delete only if this is the latest version"),
+        _REASON,
+    ),
+    "doc history": (_WORKFLOW, _FILE, count_flag, archive_flag),
+    "doc diff": (
+        _WORKFLOW,
+        _FILE,
+        argument("--from", dest="since", type=_version, metavar="N", help="first version (default: previous)"),
+        argument("--to", dest="until", type=_version, metavar="N", help="second version (default: latest)"),
+    ),
+    "doc blame": (_WORKFLOW, _FILE),
+    "doc suggestions": (
+        _WORKFLOW,
+        switch("--all", about="include suggestions that were accepted or rejected"),
+        count_flag,
+        archive_flag,
+    ),
+    "doc accept": _SUGGESTION,
+    "doc reject": _SUGGESTION,
+    "resource list": (
+        argument("target", metavar="TARGET", nargs="?", help="only resources of this workflow or agent"),
+        count_flag,
+    ),
+    "resource get": (
+        argument("id", metavar="RESOURCE", help="id of the resource: the text after resource: in a message"),
+        argument("--offset", type=int, default=0, metavar="N", help="first character (default: 0)"),
+        argument("--limit", type=int, metavar="N", help="maximum number of characters (default: all)"),
+        archive_flag,
+    ),
+    "resource add": (
+        argument("target", metavar="TARGET", help="workflow (@review) or agent that can read the resource"),
+        argument("message", metavar="TEXT", help="text, or - to read standard input"),
+        argument("--type", metavar="TYPE", default="text/plain", help="media type (default: text/plain)"),
+    ),
+}
 
 
 def run_doc_list(context: Context) -> int:
@@ -69,13 +142,6 @@ def documents_lines(found: DocumentList, screen: Screen) -> list[str]:
     return [*table(["FILE", "VERSION", "BYTES", "OWNER", "BY", "AT"], rows, screen), *electing]
 
 
-def configure_doc_read(parser: argparse.ArgumentParser) -> None:
-    _workspace(parser)
-    parser.add_argument("file", metavar="DOCUMENT", nargs="?", help="path of the document (default: entry document)")
-    parser.add_argument("--version", type=_version, metavar="N", help="number of the version (default: the latest)")
-    archive_flag(parser)
-
-
 def run_doc_read(context: Context) -> int:
     client = context.kernel()
     file: str | None = context.args.file
@@ -90,19 +156,9 @@ def run_doc_read(context: Context) -> int:
     return context.answer(client.get(_path(context, "documents", file), version), lines)
 
 
-def configure_doc_write(parser: argparse.ArgumentParser) -> None:
-    _text_arguments(parser, "complete text, or - to read standard input")
-    help_ = "base version of the text; later changes are merged, or the write fails on a conflict"
-    parser.add_argument("--if-version", type=_version, metavar="N", help=help_)
-
-
 def run_doc_write(context: Context) -> int:
     since = context.args.if_version
     return _put(context, {} if since is None else {"from": str(since)})
-
-
-def configure_doc_append(parser: argparse.ArgumentParser) -> None:
-    _text_arguments(parser, "text to append on a new line, or - to read standard input")
 
 
 def run_doc_append(context: Context) -> int:
@@ -110,19 +166,8 @@ def run_doc_append(context: Context) -> int:
     return act(context, _path(context, "documents", context.args.file), (), changed_lines, body)
 
 
-def configure_doc_create(parser: argparse.ArgumentParser) -> None:
-    _text_arguments(parser, "text, or - to read standard input")
-
-
 def run_doc_create(context: Context) -> int:
     return _put(context, {}, {"If-None-Match": "*"})
-
-
-def configure_doc_delete(parser: argparse.ArgumentParser) -> None:
-    _workspace(parser)
-    parser.add_argument("file", metavar="DOCUMENT", help="path of the document, such as findings/auth.md")
-    parser.add_argument("--if-version", type=_version, metavar="N", help="delete only if this is the latest version")
-    parser.add_argument("--reason", metavar="TEXT", default="", help="reason, stored with the version")
 
 
 def run_doc_delete(context: Context) -> int:
@@ -141,13 +186,6 @@ def _put(context: Context, query: dict[str, str], match: dict[str, str] | None =
 def changed_lines(one: DocumentChanged, _screen: Screen) -> list[str]:
     how = " (nothing changed)" if one.unchanged else " (merged with later changes)" if one.merged else ""
     return [one_line(f"{one.file}: version {one.version}{how}")]
-
-
-def configure_doc_history(parser: argparse.ArgumentParser) -> None:
-    _workspace(parser)
-    parser.add_argument("file", metavar="DOCUMENT", help="path of the document")
-    count_flag(parser)
-    archive_flag(parser)
 
 
 def run_doc_history(context: Context) -> int:
@@ -172,13 +210,6 @@ def history_lines(found: DocumentHistory, screen: Screen) -> list[str]:
     return table(["VERSION", "HOW", "BY", "INSTRUCTION", "RUN", "LINES", "AT", "WHY"], rows, screen)
 
 
-def configure_doc_diff(parser: argparse.ArgumentParser) -> None:
-    _workspace(parser)
-    parser.add_argument("file", metavar="DOCUMENT", help="path of the document")
-    parser.add_argument("--from", dest="since", type=_version, metavar="N", help="first version (default: previous)")
-    parser.add_argument("--to", dest="until", type=_version, metavar="N", help="second version (default: latest)")
-
-
 def run_doc_diff(context: Context) -> int:
     given = {"from": context.args.since, "to": context.args.until}
     query = {name: str(number) for name, number in given.items() if number is not None}
@@ -189,11 +220,6 @@ def run_doc_diff(context: Context) -> int:
 
     path = _path(context, "document-diff", context.args.file)
     return context.answer(context.kernel().get(path, query), lines)
-
-
-def configure_doc_blame(parser: argparse.ArgumentParser) -> None:
-    _workspace(parser)
-    parser.add_argument("file", metavar="DOCUMENT", help="path of the document")
 
 
 def run_doc_blame(context: Context) -> int:
@@ -211,13 +237,6 @@ def blame_lines(found: DocumentBlame, _screen: Screen) -> list[str]:
     ]
 
 
-def configure_doc_suggestions(parser: argparse.ArgumentParser) -> None:
-    _workspace(parser)
-    flag(parser, "--all", about="include suggestions that were accepted or rejected")
-    count_flag(parser)
-    archive_flag(parser)
-
-
 def run_doc_suggestions(context: Context) -> int:
     query = {} if context.args.all else {"state": "open"}
     return show_list(context, _path(context, "suggestions"), SUGGESTIONS, suggestions_lines, query)
@@ -232,12 +251,6 @@ def suggestions_lines(found: SuggestionList, screen: Screen) -> list[str]:
     )
 
 
-def _decision(parser: argparse.ArgumentParser) -> None:
-    _workspace(parser)
-    parser.add_argument("id", metavar="SUGGESTION", help="id of the suggestion, such as s3")
-    parser.add_argument("--reason", metavar="TEXT", default="", help="reason, visible to the members")
-
-
 def _decide(context: Context, what: str) -> int:
     def lines(body: bytes, _screen: Screen) -> list[str]:
         one = decode(body, SuggestionMade)
@@ -248,31 +261,13 @@ def _decide(context: Context, what: str) -> int:
     return act(context, path, (), lines, {"reason": context.args.reason})
 
 
-configure_doc_accept = configure_doc_reject = _decision
 run_doc_accept = partial(_decide, what="accept")
 run_doc_reject = partial(_decide, what="reject")
-
-
-def _workspace(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="workflow; the documents of its latest run are used")
-
-
-def _text_arguments(parser: argparse.ArgumentParser, about: str) -> None:
-    _workspace(parser)
-    parser.add_argument("file", metavar="DOCUMENT", help="path of the document, such as findings/auth.md")
-    parser.add_argument("text", metavar="TEXT", help=about)
-    parser.add_argument("--reason", metavar="TEXT", default="", help="reason, stored with the version")
 
 
 def _path(context: Context, what: str, file: str | None = None) -> str:
     path = f"/spaces/{quoted(workflow_target(context.args.target).space)}/{what}"
     return path if file is None else f"{path}/{'/'.join(map(quoted, file.split('/')))}"
-
-
-def _version(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a valid version number")
-    return int(text)
 
 
 RESOURCE_VERBS: Final = Subcommands(
@@ -283,11 +278,6 @@ RESOURCE_VERBS: Final = Subcommands(
         Subcommand("add", "Store a text as a resource and print its id"),
     ),
 )
-
-
-def configure_resource_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", nargs="?", help="only resources of this workflow or agent")
-    count_flag(parser)
 
 
 def run_resource_list(context: Context) -> int:
@@ -303,13 +293,6 @@ def resources_lines(listed: ResourceList, screen: Screen) -> list[str]:
     return table(titles, rows, screen, right=frozenset({"CHARACTERS"})) if rows else ["no resources"]
 
 
-def configure_resource_get(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="RESOURCE", help="id of the resource: the text after resource: in a message")
-    parser.add_argument("--offset", type=int, default=0, metavar="N", help="first character (default: 0)")
-    parser.add_argument("--limit", type=int, metavar="N", help="maximum number of characters (default: all)")
-    archive_flag(parser)
-
-
 def run_resource_get(context: Context) -> int:
     query = {"offset": str(context.args.offset)}
     if context.args.limit is not None:
@@ -320,12 +303,6 @@ def run_resource_get(context: Context) -> int:
     else:
         context.out.content(str(json.loads(body)["content"]))
     return 0
-
-
-def configure_resource_add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", help="workflow (@review) or agent that can read the resource")
-    parser.add_argument("message", metavar="TEXT", help="text, or - to read standard input")
-    parser.add_argument("--type", metavar="TYPE", default="text/plain", help="media type (default: text/plain)")
 
 
 def run_resource_add(context: Context) -> int:

@@ -4,10 +4,10 @@
 ``logs --previous`` shows the last finished attempt of an agent, or the log lines of the previous kernel process.
 """
 
-import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any, Final
 
 from interface.cli import event_view
@@ -15,7 +15,7 @@ from interface.cli.commands.channel import message_lines
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import one_line
-from interface.cli.parsing import TARGET, flag, jsonl_flag, target_argument
+from interface.cli.parsing import TARGET, Arguments, argument, jsonl_flag, switch, target_argument
 from interface.cli.prompts import can_ask, decide_in_place
 from interface.cli.requests import PENDING, count_flag, fetch_list
 from interface.cli.targets import target
@@ -25,10 +25,6 @@ from interface.event_follow import CONNECTED, Follower
 from interface.failure import Failure, Unreachable
 from protocol.names import name_of
 from protocol.target import Target
-
-
-def configure_events(parser: argparse.ArgumentParser) -> None:
-    event_view.configure(parser)
 
 
 def run_events(context: Context) -> int:
@@ -53,15 +49,18 @@ SHOWN: Final = (
 
 
 LEVELS: Final = ("debug", "info", "warning", "error")
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "events": (event_view.configure,),
+    "logs": (
+        argument("target", metavar="TARGET", nargs="?", help=f"{TARGET} (default: all)"),
+        switch("--previous", about="only the previous attempt; without TARGET, the previous kernel process"),
+        argument("--level", choices=LEVELS, help="minimum level of log lines"),
+        partial(count_flag, default=None, what="number of latest lines"),
+        event_view.configure,
+    ),
+    "attach": (target_argument, jsonl_flag),
+}
 """Levels of protocol.ipc.Log, the most severe last."""
-
-
-def configure_logs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", nargs="?", help=f"{TARGET} (default: all)")
-    flag(parser, "--previous", about="only the previous attempt; without TARGET, the previous kernel process")
-    parser.add_argument("--level", choices=LEVELS, help="minimum level of log lines")
-    count_flag(parser, None, "number of latest lines")
-    event_view.configure(parser)
 
 
 def run_logs(context: Context) -> int:
@@ -70,7 +69,8 @@ def run_logs(context: Context) -> int:
     level = LEVELS.index(context.args.level or LEVELS[0])
 
     def wanted(event: event_view.Event) -> bool:
-        return is_logged(event, asked) and LEVELS.index(event_view.level_of(event)) >= level
+        is_logged = str(event["type"]).startswith(SHOWN) and is_of(event, asked)
+        return is_logged and LEVELS.index(event_view.level_of(event)) >= level
 
     if not context.args.previous:
         shown = event_view.show(context, space, wanted)
@@ -90,11 +90,6 @@ def check_known(context: Context, asked: Target) -> None:
         context.kernel().get(f"/spaces/{quoted(asked.space)}/members")
     else:
         context.kernel().get(f"/agents/{quoted(str(asked.agent))}")
-
-
-def is_logged(event: event_view.Event, asked: Target | None) -> bool:
-    """Return whether ``event`` is a log event of the given agent."""
-    return str(event["type"]).startswith(SHOWN) and is_of(event, asked)
 
 
 def is_of(event: event_view.Event, asked: Target | None) -> bool:
@@ -133,11 +128,6 @@ _TOLD: Final = ("approval.", "attempt.ended", "instruction.ended", "instruction.
 """Prefixes of the event types that ``attach`` shows as log lines."""
 _KEPT_CHARACTERS: Final = 1_000_000
 """Maximum length of a streamed reply. A longer one is printed again when it is complete."""
-
-
-def configure_attach(parser: argparse.ArgumentParser) -> None:
-    target_argument(parser)
-    jsonl_flag(parser)
 
 
 def run_attach(context: Context) -> int:

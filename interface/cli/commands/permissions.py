@@ -1,7 +1,7 @@
 """``awk approve``, ``deny``, ``grant`` and ``audit``: permissions of agents."""
 
-import argparse
 import re
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, get_args
 
@@ -10,7 +10,7 @@ import msgspec
 from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
-from interface.cli.parsing import flag, json_flag
+from interface.cli.parsing import Arguments, argument, json_flag, switch
 from interface.cli.requests import AUDIT, GRANTS, PENDING, RULES, act, count_flag, show_list
 from interface.cli.targets import agent_target, workflow_target
 from interface.client import new_key, quoted
@@ -25,6 +25,35 @@ _ALWAYS: Final = (
     "approve this and all future calls of this tool by this agent whose complete input, as in awk needs, matches"
     """ PATTERN: '{"command":"git *"}'; * matches any text, so this also matches 'git x; rm -rf ~'"""
 )
+_REASON: Final = argument("--reason", metavar="TEXT", default="", help="reason, visible to the agent")
+SCOPES: Final = get_args(Scope)
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "approve": (
+        argument("ids", metavar="APPROVAL", nargs="+", help="approval request, as in awk needs (a3)"),
+        _REASON,
+        json_flag,
+        argument("--always", metavar="PATTERN", help=_ALWAYS),
+        switch("--all-agents", about="with --always: apply to all agents"),
+    ),
+    "deny": (
+        argument(
+            "ids", metavar="APPROVAL", nargs="+", help="approval request (a3), or one approval rule to delete (r2)"
+        ),
+        _REASON,
+        json_flag,
+    ),
+    "grant list": (
+        argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help="only of the latest run of this workflow"),
+        count_flag,
+    ),
+    "grant give": (
+        argument("scope", metavar="SCOPE", choices=SCOPES, help=f"scope to grant: {', '.join(SCOPES)}"),
+        argument("--to", metavar="TARGET", required=True, help="receiving agent, such as alice@review"),
+        argument("--until", metavar="D", help="duration (2h) or end time (2026-11-22T18:00:00Z)"),
+        argument("--uses", metavar="N", type=int, help="maximum number of calls"),
+    ),
+    "audit": (argument("--agent", metavar="AGENT", help="only queries from or to this agent"), count_flag, json_flag),
+}
 
 
 def show_approvals(context: Context) -> int:
@@ -66,12 +95,6 @@ def approval_rules_lines(found: ApprovalRules, screen: Screen) -> list[str]:
     return table(header, rows, screen) if rows else ["no approval rules"]
 
 
-def configure_approve(parser: argparse.ArgumentParser) -> None:
-    configure_decision(parser, "approval request, as in awk needs (a3)")
-    parser.add_argument("--always", metavar="PATTERN", help=_ALWAYS)
-    flag(parser, "--all-agents", about="with --always: apply to all agents")
-
-
 def run_approve(context: Context) -> int:
     args = context.args
     if args.always is not None and len(args.ids) > 1:
@@ -81,10 +104,6 @@ def run_approve(context: Context) -> int:
     always = {} if args.always is None else {"always": args.always, "all_agents": args.all_agents}
     ids = [check_id(name) for name in args.ids]
     return act(context, "/approvals/{}/approve", ids, approvals_lines, {"reason": args.reason, **always})
-
-
-def configure_deny(parser: argparse.ArgumentParser) -> None:
-    configure_decision(parser, "approval request (a3), or one approval rule to delete (r2)")
 
 
 def run_deny(context: Context) -> int:
@@ -99,12 +118,6 @@ def run_deny(context: Context) -> int:
         return [f"{ids[0]} deleted", *approval_rules_lines(found, screen)]
 
     return context.answer(context.kernel().delete(f"/approvals/rules/{quoted(ids[0])}"), deleted)
-
-
-def configure_decision(parser: argparse.ArgumentParser, ids: str) -> None:
-    parser.add_argument("ids", metavar="APPROVAL", nargs="+", help=ids)
-    parser.add_argument("--reason", metavar="TEXT", default="", help="reason, visible to the agent")
-    json_flag(parser)
 
 
 def check_id(name: str) -> str:
@@ -132,8 +145,6 @@ def decision_lines(one: ApprovalInfo) -> list[str]:
     return [one_line(f"{one.id} was {one.state} by {one.decided_by} at {one.decided_at}{why}")]
 
 
-SCOPES: Final = get_args(Scope)
-
 GRANT_VERBS: Final = Subcommands(
     "grant",
     (
@@ -142,11 +153,6 @@ GRANT_VERBS: Final = Subcommands(
         *generated("grant"),
     ),
 )
-
-
-def configure_grant_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help="only of the latest run of this workflow")
-    count_flag(parser)
 
 
 def run_grant_list(context: Context) -> int:
@@ -173,13 +179,6 @@ def grants_lines(found: GrantList, screen: Screen) -> list[str]:
     return table(header, rows, screen) if rows else ["no grants"]
 
 
-def configure_grant_give(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("scope", metavar="SCOPE", choices=SCOPES, help=f"scope to grant: {', '.join(SCOPES)}")
-    parser.add_argument("--to", metavar="TARGET", required=True, help="receiving agent, such as alice@review")
-    parser.add_argument("--until", metavar="D", help="duration (2h) or end time (2026-11-22T18:00:00Z)")
-    parser.add_argument("--uses", metavar="N", type=int, help="maximum number of calls")
-
-
 def run_grant_give(context: Context) -> int:
     args = context.args
     asked = agent_target(args.to)
@@ -195,12 +194,6 @@ def grant_lines(one: dict[str, Any], _screen: Screen) -> list[str]:
     uses = "" if one["uses"] is None else f", {one['used']} of {one['uses']} calls used"
     what = one["scope"] or f"the call of {one['request']}"
     return [one_line(f"{one['id']}: {one['to']} in {one['space']} may use {what}{until}{uses} ({one['state']})")]
-
-
-def configure_audit(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--agent", metavar="AGENT", help="only queries from or to this agent")
-    count_flag(parser)
-    json_flag(parser)
 
 
 def run_audit(context: Context) -> int:

@@ -1,23 +1,28 @@
 """``awk inbox``, ``queue`` and ``dead``: messages and instructions of agents."""
 
-import argparse
+from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, table
-from interface.cli.parsing import AGENT, flag, json_flag, target_argument
+from interface.cli.parsing import AGENT, Arguments, argument, json_flag, switch
 from interface.cli.requests import DEAD, INBOX, QUEUE, act, count_flag, show_list
 from interface.cli.targets import agent_path, agent_target
 from protocol.api.instructions import Dead, DeadCleared, QueueReport
 from protocol.api.messages import Inbox
 
 DEFAULT_COUNT: Final = 200
-
-
-def configure_queue(parser: argparse.ArgumentParser) -> None:
-    target_argument(parser, AGENT)
-    count_flag(parser)
-    json_flag(parser)
+_AGENT: Final = argument("target", metavar="TARGET", help=AGENT)
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "queue": (_AGENT, count_flag, json_flag),
+    "inbox": (_AGENT, partial(count_flag, default=DEFAULT_COUNT), json_flag),
+    "dead": (
+        switch("--clear", about="hide the current entries; awk show and awk retry still accept them"),
+        partial(count_flag, what="number of latest entries"),
+        json_flag,
+    ),
+}
 
 
 def run_queue(context: Context) -> int:
@@ -37,12 +42,6 @@ def queue_lines(report: QueueReport, screen: Screen) -> list[str]:
     return table(header, rows, screen, right=frozenset({"ATTEMPT", "STEP", "PREEMPTED"}))
 
 
-def configure_inbox(parser: argparse.ArgumentParser) -> None:
-    target_argument(parser, AGENT)
-    count_flag(parser, DEFAULT_COUNT)
-    json_flag(parser)
-
-
 def run_inbox(context: Context) -> int:
     asked = agent_target(context.args.target)
     client = context.kernel()
@@ -54,12 +53,6 @@ def inbox_lines(inbox: Inbox, screen: Screen) -> list[str]:
         return [f"no unhandled messages of {escape(inbox.agent)} in {escape(inbox.space)}"]
     rows = [[row.message_id, row.sender, row.state, row.flag or "-", row.text] for row in inbox.deliveries]
     return table(["ID", "FROM", "STATE", "FLAG", "TEXT"], rows, screen)
-
-
-def configure_dead(parser: argparse.ArgumentParser) -> None:
-    flag(parser, "--clear", about="hide the current entries; awk show and awk retry still accept them")
-    count_flag(parser, what="number of latest entries")
-    json_flag(parser)
 
 
 def run_dead(context: Context) -> int:

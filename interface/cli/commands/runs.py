@@ -1,14 +1,15 @@
 """``awk runs``, ``diff``, ``merge`` and ``worktree``: runs of workflows, and what their agents did in git."""
 
-import argparse
 import json
+from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from interface.cli.command_parser import Subcommand, Subcommands, duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, escape, one_line, table
-from interface.cli.parsing import flag, json_flag
+from interface.cli.parsing import Arguments, argument, json_flag, switch
 from interface.cli.requests import RUNS, count_flag, show_list
 from interface.cli.targets import RUN, target, workflow_target
 from interface.client import new_key, quoted
@@ -18,15 +19,38 @@ from protocol.api.runs import DiffReport, MergeInfo, RemovedWorktrees, RunList, 
 STATUSES: Final = ("running", "stopped", "done", "failed", "incomplete", "rejected", "cancelled", "timeout")
 DEFAULT_COUNT: Final = 100
 _DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan", "d": "bold"}
-
-
-def configure_runs(parser: argparse.ArgumentParser) -> None:
-    about = "only runs of this workflow (default: all tags)"
-    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help=about)
-    parser.add_argument("--status", choices=STATUSES, help="only runs with this status")
-    parser.add_argument("--since", type=duration, metavar="D", help="only runs started within 10m, 2h, 7d, ...")
-    count_flag(parser, DEFAULT_COUNT, "number of latest runs")
-    json_flag(parser)
+_RUN: Final = argument("--run", metavar="RUN", help="only of this run (r12)")
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "runs": (
+        argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help="only runs of this workflow (default: all tags)"),
+        argument("--status", choices=STATUSES, help="only runs with this status"),
+        argument("--since", type=duration, metavar="D", help="only runs started within 10m, 2h, 7d, ..."),
+        partial(count_flag, default=DEFAULT_COUNT, what="number of latest runs"),
+        json_flag,
+    ),
+    "diff": (
+        argument("target", metavar="TARGET|RUN", help="alice@review[:tag], @review[:tag], or run (r12)"),
+        switch("--stat", about="print only files and numbers of lines"),
+        json_flag,
+    ),
+    "merge": (
+        argument("target", metavar="RUN|@WORKFLOW[:TAG]", help="run (r12), or workflow (@review: latest run)"),
+        argument("--agent", metavar="NAME", help="only the branch of this agent (default: all)"),
+        argument("--into", metavar="BRANCH", help="target branch (default: base branch of the run)"),
+        argument("--squash", action="store_const", const=True, help="create one commit, not one merge per branch"),
+        argument("--check", metavar="CMD", help="shell command that must succeed before the branch changes"),
+        argument("--return", action="store_true", dest="give_back", help="return conflicts to agents as work"),
+        switch("--dry-run", about="print the result without changes or checks"),
+        json_flag,
+    ),
+    "worktree list": (_RUN,),
+    "worktree rm": (
+        argument("agents", metavar="AGENT", nargs="*", help="only of these agents (default: all of the run)"),
+        argument("--run", metavar="RUN", required=True, help="ended run (r12)"),
+        switch("--force", about="also delete unmerged or uncommitted work"),
+    ),
+    "worktree prune": (_RUN,),
+}
 
 
 def run_runs(context: Context) -> int:
@@ -51,12 +75,6 @@ def runs_lines(found: RunList, screen: Screen) -> list[str]:
         rows.append([row.id, row.run, row.status or row.state, row.started_at, took, row.verdict or "-", cost])
     header = ["ID", "WORKFLOW", "STATUS", "STARTED", "DURATION", "VERDICT", "COST"]
     return table(header, rows, screen, right=frozenset({"DURATION", "COST"})) if rows else ["there are no such runs"]
-
-
-def configure_diff(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET|RUN", help="alice@review[:tag], @review[:tag], or run (r12)")
-    flag(parser, "--stat", about="print only files and numbers of lines")
-    json_flag(parser)
 
 
 def run_diff(context: Context) -> int:
@@ -96,18 +114,6 @@ def diff_lines(found: DiffReport, screen: Screen) -> list[str]:
 _OPEN: Final = frozenset({"requested", "merging", "checked"})
 FILES: Final = 100
 """Maximum number of displayed files that prevent a merge; ``--json`` lists more."""
-
-
-def configure_merge(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="RUN|@WORKFLOW[:TAG]", help="run (r12), or workflow (@review: latest run)")
-    parser.add_argument("--agent", metavar="NAME", help="only the branch of this agent (default: all)")
-    parser.add_argument("--into", metavar="BRANCH", help="target branch (default: base branch of the run)")
-    about = "create one commit, not one merge per branch"
-    parser.add_argument("--squash", action="store_const", const=True, help=about)
-    parser.add_argument("--check", metavar="CMD", help="shell command that must succeed before the branch changes")
-    parser.add_argument("--return", action="store_true", dest="give_back", help="return conflicts to agents as work")
-    flag(parser, "--dry-run", about="print the result without changes or checks")
-    json_flag(parser)
 
 
 def run_merge(context: Context) -> int:
@@ -172,11 +178,6 @@ WORKTREE_VERBS: Final = Subcommands(
         Subcommand("prune", "Delete all working trees of ended runs that contain no unmerged work"),
     ),
 )
-_RUN: Final = "only of this run (r12)"
-
-
-def configure_worktree_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--run", metavar="RUN", help=_RUN)
 
 
 def run_worktree_list(context: Context) -> int:
@@ -192,18 +193,8 @@ def worktrees_lines(listed: WorktreeList, screen: Screen) -> list[str]:
     return [*lines, *kept] if rows else ["no working trees"]
 
 
-def configure_worktree_rm(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("agents", metavar="AGENT", nargs="*", help="only of these agents (default: all of the run)")
-    parser.add_argument("--run", metavar="RUN", required=True, help="ended run (r12)")
-    flag(parser, "--force", about="also delete unmerged or uncommitted work")
-
-
 def run_worktree_rm(context: Context) -> int:
     return _remove(context, {"run": context.args.run, "agents": context.args.agents, "force": context.args.force})
-
-
-def configure_worktree_prune(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--run", metavar="RUN", help=_RUN)
 
 
 def run_worktree_prune(context: Context) -> int:

@@ -17,7 +17,16 @@ from interface.cli.command_parser import duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit, of_failure, worst
 from interface.cli.output import Screen, escape, one_line
-from interface.cli.parsing import TARGET, flag, json_flag, jsonl_flag, message_argument, target_argument
+from interface.cli.parsing import (
+    TARGET,
+    Arguments,
+    flag,
+    json_flag,
+    jsonl_flag,
+    message_argument,
+    switch,
+    target_argument,
+)
 from interface.cli.prompts import answer_in_place, can_ask, decide_in_place, is_question, with_trust
 from interface.cli.requests import left_behind_lines
 from interface.cli.targets import target
@@ -41,6 +50,10 @@ _WAITS: Final = MappingProxyType(
     }
 )
 """Wait reasons that only a person can resolve, each with the required action."""
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "ask": (target_argument, message_argument, json_flag, jsonl_flag),
+    "serve": (target_argument, message_argument, switch("--json", about="print one JSON document (always on)")),
+}
 
 
 def configure_send(parser: argparse.ArgumentParser) -> None:
@@ -271,13 +284,6 @@ def _wait(reason: str, unasked: str | None) -> str:
     return escape(f"{unasked}; {_KEYLESS}" if unasked else _WAITS.get(reason, reason))
 
 
-def configure_ask(parser: argparse.ArgumentParser) -> None:
-    target_argument(parser)
-    message_argument(parser)
-    json_flag(parser)
-    jsonl_flag(parser)
-
-
 def run_ask(context: Context) -> int:
     conversation = _AnswerDisplay(context)
 
@@ -397,12 +403,6 @@ class AnswerStream:
         if self._printed and not self._segment.endswith("\n"):
             self._write("\n")
             self._segment += "\n"
-
-
-def configure_serve(parser: argparse.ArgumentParser) -> None:
-    target_argument(parser)
-    message_argument(parser)
-    flag(parser, "--json", about="print one JSON document (always on)")
 
 
 def run_serve(context: Context) -> int:

@@ -5,7 +5,6 @@
 kernel then changes them in one commit. On a terminal, ``cancel`` first shows the selected instructions.
 """
 
-import argparse
 import json
 from collections.abc import Mapping
 from functools import partial
@@ -14,7 +13,7 @@ from typing import Any, Final
 from interface.cli.context import Context
 from interface.cli.exits import Exit, of_failure
 from interface.cli.output import Screen, decode, one_line
-from interface.cli.parsing import AGENT, flag, json_flag, target_argument
+from interface.cli.parsing import AGENT, Arguments, argument, json_flag, switch, target_argument
 from interface.cli.prompts import can_ask, confirm
 from interface.cli.requests import Row, act
 from interface.cli.targets import agent_path, agent_target, target
@@ -26,17 +25,48 @@ from protocol.api.workflows import WorkflowRow
 from protocol.names import number_of
 from protocol.target import Target
 
-WORDS: Final = "ID|@WORKFLOW[:TAG]"
 SHOWN: Final = 20
 """Maximum number of rows for people; ``--json`` prints up to a thousand."""
-
-
-def bulk_flags(parser: argparse.ArgumentParser) -> None:
-    """Declare ID... and the selection flags."""
-    parser.add_argument("ids", metavar=WORDS, nargs="*", help="instructions (i7 i8), or all of a workflow (@review)")
-    parser.add_argument("--agent", metavar="AGENT", help="all instructions of this agent: alice or alice@review[:tag]")
-    flag(parser, "--dry-run", about="print the selected instructions without changes; not with ids")
-    json_flag(parser)
+_TARGET: Final = (target_argument, json_flag)
+_SELECTION: Final = (
+    argument(
+        "ids", metavar="ID|@WORKFLOW[:TAG]", nargs="*", help="instructions (i7 i8), or all of a workflow (@review)"
+    ),
+    argument("--agent", metavar="AGENT", help="all instructions of this agent: alice or alice@review[:tag]"),
+    switch("--dry-run", about="print the selected instructions without changes; not with ids"),
+    json_flag,
+)
+_QUESTION: Final = argument(
+    "ids", metavar="ID", nargs=1, help="instruction that waits for a person, as in awk needs (i7)"
+)
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "pause": _TARGET,
+    "resume": _TARGET,
+    "continue": _TARGET,
+    "reset": (argument("target", metavar="TARGET", help=AGENT), json_flag),
+    "promote": (argument("ids", metavar="ID", nargs="+", help="id of an instruction (i7)"), json_flag),
+    "cancel": (
+        *_SELECTION,
+        switch("--queued", about="only queued instructions; running instructions continue"),
+        switch("--yes", about="cancel a selection without confirmation; ids need none"),
+    ),
+    "retry": (
+        *_SELECTION,
+        switch("--all", about="all instructions that awk dead lists"),
+        switch("--fresh", about="start from the beginning; side effects may occur twice"),
+    ),
+    "answer": (
+        _QUESTION,
+        argument("message", metavar="TEXT", help="answer, or - to read standard input"),
+        argument("--as", dest="name", metavar="AGENT", help="fail if another agent is now the assignee"),
+        json_flag,
+    ),
+    "reassign": (
+        _QUESTION,
+        argument("to", metavar="AGENT", help="new assignee: a human or model agent of the workspace"),
+        json_flag,
+    ),
+}
 
 
 def chosen(context: Context) -> Mapping[str, object] | None:
@@ -116,14 +146,6 @@ def bulk_lines(body: bytes, screen: Screen) -> list[str]:
     return [*lines, *([f"  and {missing:,} more not changed"] if missing > 0 else [])]
 
 
-def configure_target(parser: argparse.ArgumentParser, *about: str) -> None:
-    target_argument(parser, *about)
-    json_flag(parser)
-
-
-configure_pause = configure_resume = configure_continue = configure_target
-
-
 def act_on_target(context: Context, what: str) -> int:
     """Post ``what`` (pause, resume, continue) to an agent or a workflow."""
     asked = target(context.args.target)
@@ -133,10 +155,6 @@ def act_on_target(context: Context, what: str) -> int:
     else:
         path = f"/workflows/{quoted(str(asked.workflow))}/{quoted(asked.tag)}/{what}"
     return act(context, path, (), changed_lines, client=client)
-
-
-def configure_reset(parser: argparse.ArgumentParser) -> None:
-    configure_target(parser, AGENT)
 
 
 def act_on_agent(context: Context, what: str) -> int:
@@ -163,26 +181,6 @@ def changed_lines(body: bytes, _screen: Screen) -> list[str]:
     return [one_line(f"{name} is {agent.state}{until}{why}{goes_on}")]
 
 
-def configure_instructions(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", metavar="ID", nargs="+", help="id of an instruction (i7)")
-    json_flag(parser)
-
-
-configure_promote = configure_instructions
-
-
-def configure_cancel(parser: argparse.ArgumentParser) -> None:
-    bulk_flags(parser)
-    flag(parser, "--queued", about="only queued instructions; running instructions continue")
-    flag(parser, "--yes", about="cancel a selection without confirmation; ids need none")
-
-
-def configure_retry(parser: argparse.ArgumentParser) -> None:
-    bulk_flags(parser)
-    flag(parser, "--all", about="all instructions that awk dead lists")
-    flag(parser, "--fresh", about="start from the beginning; side effects may occur twice")
-
-
 def run_cancel(context: Context) -> int:
     many = chosen(context)
     if many is not None:
@@ -190,23 +188,9 @@ def run_cancel(context: Context) -> int:
     return act(context, "/instructions/{}/cancel", instruction_ids(context), instructions_lines)
 
 
-def configure_answer(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", metavar="ID", nargs=1, help="instruction that waits for a person, as in awk needs (i7)")
-    parser.add_argument("message", metavar="TEXT", help="answer, or - to read standard input")
-    about = "fail if another agent is now the assignee"
-    parser.add_argument("--as", dest="name", metavar="AGENT", help=about)
-    json_flag(parser)
-
-
 def run_answer(context: Context) -> int:
     body = {"text": context.message(), **({} if context.args.name is None else {"as": context.args.name})}
     return act(context, "/instructions/{}/answer", instruction_ids(context), instructions_lines, body)
-
-
-def configure_reassign(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", metavar="ID", nargs=1, help="instruction that waits for a person, as in awk needs (i7)")
-    parser.add_argument("to", metavar="AGENT", help="new assignee: a human or model agent of the workspace")
-    json_flag(parser)
 
 
 def run_reassign(context: Context) -> int:

@@ -1,13 +1,14 @@
 """``awk space``, ``task`` and ``feedback``: the spaces and tasks of the agents of a run, and their feedback."""
 
-import argparse
 import json
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
-from interface.cli.parsing import archive_flag, message_argument
+from interface.cli.parsing import WORKFLOW, Arguments, archive_flag, argument, message_argument, switch
 from interface.cli.requests import FEEDBACK, TASKS, act, count_flag, fetch_list, show_list
 from interface.cli.targets import workflow_target
 from interface.client import new_key, quoted
@@ -25,10 +26,51 @@ SPACE_VERBS: Final = Subcommands(
         Subcommand("close", "Close a space and cancel its work"),
     ),
 )
-
-
-def configure_space_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--run", metavar="RUN", help="spaces of this run (r12), including closed spaces")
+_SPACE: Final = argument("target", metavar="SPACE", help="name of the space, such as @review~design")
+_ON_FAILURE: Final = (
+    "after a failed dependency: hold (wait for a person, default), skip (start without it), cancel this task"
+)
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "space list": (argument("--run", metavar="RUN", help="spaces of this run (r12), including closed spaces"),),
+    "space create": (
+        argument("name", metavar="NAME", help="name of the space, for @NAME"),
+        argument("--member", metavar="AGENT", action="append", default=[], help="agent to add; repeatable"),
+        switch("--open", about="make every agent that is mentioned a member"),
+    ),
+    "space members": (
+        _SPACE,
+        argument("--add", metavar="NAME", action="append", default=[], help="member to add; repeatable"),
+        argument("--remove", metavar="NAME", action="append", default=[], help="member to remove; repeatable"),
+    ),
+    "space close": (_SPACE,),
+    "task list": (
+        WORKFLOW,
+        argument("--state", choices=TASK_STATES, help="only tasks in this state"),
+        argument("--for", dest="for_", metavar="AGENT", help="only tasks for this agent or claimed by it"),
+        count_flag,
+        archive_flag,
+    ),
+    "task show": (WORKFLOW, argument("id", metavar="TASK", help="id (t3) or key of the task"), archive_flag),
+    "task add": (
+        WORKFLOW,
+        argument("title", metavar="TITLE", help="title of the task"),
+        argument("--text", metavar="TEXT", default="", help="description of the task"),
+        argument("--key", metavar="KEY", help="additional name of the task"),
+        argument(
+            "--for", dest="for_", metavar="AGENT", help="agent that receives the task (default: any agent can claim it)"
+        ),
+        argument("--needs", metavar="TASK", action="append", default=[], help="dependency (id or key); repeatable"),
+        argument("--parent", metavar="TASK", help="parent task"),
+        argument(
+            "--files", metavar="GLOB", action="append", default=[], help="files reserved for the task; repeatable"
+        ),
+        argument("--check", metavar="CMD", help="command that must exit with code 0 before the task is done"),
+        argument("--on-failure", choices=("hold", "skip", "cancel"), help=_ON_FAILURE),
+    ),
+    "task graph": (WORKFLOW, partial(count_flag, default=None, what="number of tasks"), archive_flag),
+    "feedback list": (partial(count_flag, what="number of latest entries"),),
+    "feedback add": (message_argument,),
+}
 
 
 def run_space_list(context: Context) -> int:
@@ -51,21 +93,9 @@ def space_lines(found: SpaceList, screen: Screen) -> list[str]:
     return table(["SPACE", "STATE", "RUN", "OPENED BY", "MEMBERS"], rows, screen) if rows else ["no spaces"]
 
 
-def configure_space_create(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="name of the space, for @NAME")
-    parser.add_argument("--member", metavar="AGENT", action="append", default=[], help="agent to add; repeatable")
-    parser.add_argument("--open", action="store_true", help="make every agent that is mentioned a member")
-
-
 def run_space_create(context: Context) -> int:
     body = {"name": context.args.name, "members": context.args.member, "open": context.args.open}
     return context.answer(context.kernel().post("/spaces", body, key=new_key()), one_space)
-
-
-def configure_space_members(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="SPACE", help="name of the space, such as @review~design")
-    parser.add_argument("--add", metavar="NAME", action="append", default=[], help="member to add; repeatable")
-    parser.add_argument("--remove", metavar="NAME", action="append", default=[], help="member to remove; repeatable")
 
 
 def run_space_members(context: Context) -> int:
@@ -74,10 +104,6 @@ def run_space_members(context: Context) -> int:
         raise Failure("usage", "a member is missing", "use --add NAME or --remove NAME")
     body = {"add": args.add, "remove": args.remove}
     return context.answer(context.kernel().post(f"{_space_path(args.target)}/members", body, key=new_key()), one_space)
-
-
-def configure_space_close(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="SPACE", help="name of the space, such as @review~design")
 
 
 def run_space_close(context: Context) -> int:
@@ -104,20 +130,8 @@ TASK_VERBS: Final = Subcommands(
 )
 
 
-def _workflow_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="workflow; its latest run is used")
-
-
 def _tasks_path(context: Context) -> str:
     return f"/spaces/{quoted(workflow_target(context.args.target).space)}/tasks"
-
-
-def configure_task_list(parser: argparse.ArgumentParser) -> None:
-    _workflow_argument(parser)
-    parser.add_argument("--state", choices=TASK_STATES, help="only tasks in this state")
-    parser.add_argument("--for", dest="for_", metavar="AGENT", help="only tasks for this agent or claimed by it")
-    count_flag(parser)
-    archive_flag(parser)
 
 
 def run_task_list(context: Context) -> int:
@@ -132,12 +146,6 @@ def tasks_lines(listed: TaskList, screen: Screen) -> list[str]:
         for one in listed.tasks
     ]
     return table(["ID", "STATE", "AGENT", "WAITS FOR", "TITLE"], rows, screen) if rows else ["no tasks"]
-
-
-def configure_task_show(parser: argparse.ArgumentParser) -> None:
-    _workflow_argument(parser)
-    parser.add_argument("id", metavar="TASK", help="id (t3) or key of the task")
-    archive_flag(parser)
 
 
 def run_task_show(context: Context) -> int:
@@ -169,23 +177,6 @@ def task_lines(one: TaskInfo, screen: Screen) -> list[str]:
     return lines
 
 
-def configure_task_add(parser: argparse.ArgumentParser) -> None:
-    _workflow_argument(parser)
-    parser.add_argument("title", metavar="TITLE", help="title of the task")
-    parser.add_argument("--text", metavar="TEXT", default="", help="description of the task")
-    parser.add_argument("--key", metavar="KEY", help="additional name of the task")
-    about = "agent that receives the task (default: any agent can claim it)"
-    parser.add_argument("--for", dest="for_", metavar="AGENT", help=about)
-    about = "dependency (id or key); repeatable"
-    parser.add_argument("--needs", metavar="TASK", action="append", default=[], help=about)
-    parser.add_argument("--parent", metavar="TASK", help="parent task")
-    about = "files reserved for the task; repeatable"
-    parser.add_argument("--files", metavar="GLOB", action="append", default=[], help=about)
-    parser.add_argument("--check", metavar="CMD", help="command that must exit with code 0 before the task is done")
-    about = "after a failed dependency: hold (wait for a person, default), skip (start without it), cancel this task"
-    parser.add_argument("--on-failure", choices=("hold", "skip", "cancel"), help=about)
-
-
 def run_task_add(context: Context) -> int:
     args = context.args
     given = {
@@ -200,21 +191,15 @@ def run_task_add(context: Context) -> int:
         "on_failure": args.on_failure,
     }
     body = {"tasks": [{name: value for name, value in given.items() if value}]}
-    return context.answer(context.kernel().post(_tasks_path(context), body, key=new_key()), _added_lines)
+    return context.answer(context.kernel().post(_tasks_path(context), body, key=new_key()), added_lines)
 
 
-def _added_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
+def added_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
     return [one_line(f"{', '.join(told['tasks'])}: planned")]
 
 
 def ended_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
     return [one_line(f"{row['id']}: {row['state']}") for row in told["tasks"]]
-
-
-def configure_task_graph(parser: argparse.ArgumentParser) -> None:
-    _workflow_argument(parser)
-    count_flag(parser, None, "number of tasks")
-    archive_flag(parser)
 
 
 def run_task_graph(context: Context) -> int:
@@ -255,10 +240,6 @@ FEEDBACK_VERBS: Final = Subcommands(
 )
 
 
-def configure_feedback_list(parser: argparse.ArgumentParser) -> None:
-    count_flag(parser, what="number of latest entries")
-
-
 def run_feedback_list(context: Context) -> int:
     return show_list(context, "/feedback", FEEDBACK, feedback_lines)
 
@@ -270,10 +251,6 @@ def feedback_lines(found: FeedbackList, screen: Screen) -> list[str]:
         lines.append(screen.style(one_line(f"{one.id}  {one.author}{where}, {one.at}"), "bold"))
         lines += [f"  {line}".rstrip() for line in escape(one.text).rstrip("\n").split("\n")]
     return lines or ["no feedback"]
-
-
-def configure_feedback_add(parser: argparse.ArgumentParser) -> None:
-    message_argument(parser)
 
 
 def run_feedback_add(context: Context) -> int:

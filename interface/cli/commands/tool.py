@@ -1,10 +1,9 @@
 """``awk tool``: the tools available to agents. Own tools are defined in the project file. Starts no kernel."""
 
-import argparse
 import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
@@ -17,7 +16,7 @@ from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.commands.agent import agent_file_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, table
-from interface.cli.parsing import flag
+from interface.cli.parsing import Arguments, argument, switch
 from interface.failure import Failure
 from interface.safe_dir import SafeDir
 from protocol.inspection import ProjectWritten, ToolList
@@ -33,6 +32,31 @@ TOOL_VERBS: Final = Subcommands(
         Subcommand("rm", "Delete a tool of the project"),
     ),
 )
+_NAME: Final = argument("name", metavar="NAME", help="name of a project tool")
+_TYPED: Final = (
+    "argument NAME:TYPE, with ? if optional (path:string, limit:integer?); ${path} in the command: its value"
+)
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "tool add": (
+        argument("name", metavar="NAME", help="name of the tool"),
+        argument("-d", "--description", metavar="TEXT", required=True, help="description of the tool for models"),
+        argument("-a", "--argument", metavar="NAME:TYPE", dest="arguments", action="append", default=[], help=_TYPED),
+        switch("--read-only", about="the tool only reads; calls need no approval"),
+        argument("--timeout", metavar="D", help="timeout of a call (default: 120s)"),
+        argument("--mock", metavar="TEXT", help="fixed result instead of a command"),
+    ),
+    "tool import": (
+        argument("file", metavar="FILE", help="YAML or JSON file with the key tools:, such as a project file"),
+        argument("names", metavar="NAME", nargs="*", help="only these tools"),
+        switch("--replace", about="replace tools of the same name"),
+    ),
+    "tool mock": (
+        _NAME,
+        argument("message", metavar="TEXT", nargs="?", help="fixed result, or - to read standard input"),
+        switch("--off", about="remove the mock and run the command again"),
+    ),
+    "tool rm": (_NAME,),
+}
 
 
 KEY: Final = "tools"
@@ -69,23 +93,6 @@ def tools_lines(found: ToolList, screen: Screen) -> list[str]:
         for one in found.tools
     ]
     return table(["NAME", "IN TOOLS:", "KIND", "CHANGES", "AGENTS", "DESCRIPTION"], rows, screen)
-
-
-def configure_tool_add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="name of the tool")
-    parser.add_argument("-d", "--description", metavar="TEXT", required=True, help="description of the tool for models")
-    parser.add_argument(
-        "-a",
-        "--argument",
-        metavar="NAME:TYPE",
-        dest="arguments",
-        action="append",
-        default=[],
-        help="argument NAME:TYPE, with ? if optional (path:string, limit:integer?); ${path} in the command: its value",
-    )
-    flag(parser, "--read-only", about="the tool only reads; calls need no approval")
-    parser.add_argument("--timeout", metavar="D", help="timeout of a call (default: 120s)")
-    parser.add_argument("--mock", metavar="TEXT", help="fixed result instead of a command")
 
 
 def run_tool_add(context: Context) -> int:
@@ -128,12 +135,6 @@ def failure_of_flag(failure: Failure, name: str) -> Failure:
     return Failure("usage", f"{_FLAGS.get(key, key)}: {message}", hint)
 
 
-def configure_tool_import(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="YAML or JSON file with the key tools:, such as a project file")
-    parser.add_argument("names", metavar="NAME", nargs="*", help="only these tools")
-    flag(parser, "--replace", about="replace tools of the same name")
-
-
 def run_tool_import(context: Context) -> int:
     shown: str = context.args.file
     path = os.path.join(context.cwd, shown)
@@ -162,12 +163,6 @@ def run_tool_import(context: Context) -> int:
     return change_tools(context, tuple(found), change)
 
 
-def configure_tool_mock(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="name of a project tool")
-    parser.add_argument("message", metavar="TEXT", nargs="?", help="fixed result, or - to read standard input")
-    flag(parser, "--off", about="remove the mock and run the command again")
-
-
 def run_tool_mock(context: Context) -> int:
     args = context.args
     if args.off == (args.message is not None):
@@ -191,10 +186,6 @@ def run_tool_mock(context: Context) -> int:
         again = f"trust is for exactly what they run, so it is asked for again ({context.program} trust)"
         context.out.note(f"note: agents that have {name} in tools: run something else now; {again}")
     return code
-
-
-def configure_tool_rm(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="name of a project tool")
 
 
 def run_tool_rm(context: Context) -> int:

@@ -16,7 +16,7 @@ from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line
 from interface.cli.parsing import json_flag
 from interface.cli.targets import RUN, target
-from interface.client import PING, Client, ServerEvent, quoted
+from interface.client import PING, Client, quoted
 from interface.event_follow import CONNECTED, ENDED, Expired, Follower
 from interface.failure import Failure, Unreachable
 from protocol.target import Target
@@ -56,7 +56,7 @@ def run_wait(context: Context) -> int:
     last = Standing(idle=False, done=False, needs=False, note="nothing was heard of it")
     try:
         for event in follower:
-            if not may_change(event):
+            if event not in (CONNECTED, PING) and event.type in MOVING:
                 continue
             assert follower.client is not None
             try:
@@ -68,11 +68,6 @@ def run_wait(context: Context) -> int:
     except Expired:
         pass
     return told(context, last, Exit.TIMEOUT)
-
-
-def may_change(event: ServerEvent) -> bool:
-    """Return whether ``event`` may end a wait."""
-    return event in (CONNECTED, PING) or event.type not in MOVING
 
 
 def told(context: Context, last: Standing, code: Exit) -> int:

@@ -166,10 +166,6 @@ class Lease:
         """Return whether the lease has expired, so that the node must not run anything."""
         return boot_seconds() >= self.until
 
-    async def wait_until_over(self) -> None:
-        """Return when the lease has expired."""
-        await wait_past(lambda: self.until)
-
 
 class TermUnreadable(Exception):
     """The file with the highest served term is unreadable, so no kernel is served."""

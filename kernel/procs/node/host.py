@@ -31,6 +31,7 @@ from kernel.procs.node.fence import (
     holder_of,
     lock_folder,
     passed_on,
+    wait_past,
 )
 from kernel.procs.node.wire import BROKEN, Garbled, NodeChannel, NodeWire, Unpacker, describe, pack, read_greeting
 from kernel.procs.spec import SpawnTransient, Spec
@@ -160,7 +161,7 @@ class Tenancy:
             nursery.start_soon(self._beat)
             with trio.move_on_after(self._times.lease_seconds):  # for the first echo
                 await self._leased.wait()
-            await self._lease.wait_until_over()
+            await wait_past(lambda: self._lease.until)
             logger.warning("node.fenced its kernel is silent")
             self.wire.end("the lease has expired")
             nursery.cancel_scope.cancel()

@@ -79,16 +79,12 @@ def _budget(tokens: int | None, usd: float | None, spent_tokens: int, spent_usd:
     return f"the budget is used up: {' and '.join(part for part in (of_tokens, of_usd) if part)}"
 
 
-def _wall_time(_t: int | None, _u: float | None, _st: int, _su: float, wall_ms: int | None) -> str:
-    return f"its wall time of {(wall_ms or 0) / 1000:g} s is used up"
-
-
 _REASONS: Mapping[By, WaitReason] = {"budget": "budget", "wall_time": "hops"}
 """Wait reason of the held work: money, or any other limit."""
 
 _TEXTS: Final[Mapping[By, Callable[[int | None, float | None, int, float, int | None], str]]] = {
     "budget": _budget,
-    "wall_time": _wall_time,
+    "wall_time": lambda _t, _u, _st, _su, wall_ms: f"its wall time of {(wall_ms or 0) / 1000:g} s is used up",
 }
 
 

@@ -160,10 +160,11 @@ class Killed(BaseException):
 
 
 @pytest.mark.promise("P90")
+@pytest.mark.parametrize("frames", [35, 40, 46])
 async def test_a_copier_that_is_killed_at_any_point_leaves_a_prefix(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frames: int
 ) -> None:
-    monkeypatch.setattr(log_tap, "DUE_FRAMES", 35)
+    monkeypatch.setattr(log_tap, "DUE_FRAMES", frames)
     async with copied_store(tmp_path / "a") as copied:
         await copied.say("first")
         copied.bring()

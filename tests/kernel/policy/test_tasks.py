@@ -27,7 +27,7 @@ from kernel.policy.tasks import (
     waits_for,
 )
 from protocol.errors import Refused
-from protocol.tasks import ON_FAILURE, TASK_STATES, OnFailure, TaskSpec, TaskState
+from protocol.tasks import TASK_STATES, OnFailure, TaskSpec, TaskState
 
 
 def test_every_state_is_in_the_table_and_every_step_leads_somewhere() -> None:
@@ -40,7 +40,7 @@ def test_every_state_is_in_the_table_and_every_step_leads_somewhere() -> None:
 
 
 @pytest.mark.promise("P39")
-@pytest.mark.parametrize(("own", "other"), list(product((None, *ON_FAILURE), (None, *ON_FAILURE))))
+@pytest.mark.parametrize(("own", "other"), list(product((None, *get_args(OnFailure)), repeat=2)))
 def test_what_a_failure_means_its_follower_says_or_else_what_failed(
     own: OnFailure | None, other: OnFailure | None
 ) -> None:

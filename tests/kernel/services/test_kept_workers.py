@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -194,6 +195,20 @@ def test_more_than_it_has_places_for_is_no_harm(tmp_path: Path) -> None:
         for block in blocks:
             block.__exit__(None, None, None)
         assert InFlight(place).left == frozenset()
+
+
+async def test_work_that_only_waits_is_not_charged_for_a_crash(tmp_path: Path) -> None:
+    place = tmp_path / "in-flight"
+    record, stopped = InFlight(place), trio.CancelScope()
+    with record.working("i1"):
+        with record.rest("i1", stopped):
+            assert InFlight(place).left == frozenset()
+            stopped.cancel()
+            await trio.lowlevel.checkpoint()
+        with suppress(OSError), record.rest("i1", trio.CancelScope()):
+            raise OSError
+        assert InFlight(place).left == frozenset({instruction_id(1)})
+    assert InFlight(place).left == frozenset()
 
 
 def test_without_a_record_nobody_knows(tmp_path: Path) -> None:

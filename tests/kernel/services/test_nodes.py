@@ -303,13 +303,13 @@ async def test_a_node_that_refuses_again_and_again_is_told_of_once(
 async def test_a_drained_node_stays_connected_and_takes_nothing_new(bench: Bench, nursery: trio.Nursery) -> None:
     bench.write(echo())
     await nursery.start(bench.service.run)
-    await bench.until("a", lambda one: one.takes_work)
+    await bench.until("a", lambda one: one.state == "up")
     await bench.service.drain("a", draining=True)
     state = await bench.until("a", lambda one: one.state == "draining")
-    assert not state.takes_work
+    assert state.state != "up"
     assert bench.sessions["a"][0].connected.is_set()
     await bench.service.drain("a", draining=False)
-    await bench.until("a", lambda one: one.takes_work)
+    await bench.until("a", lambda one: one.state == "up")
     with pytest.raises(Refused, match="node 'b' not found"):
         await bench.service.drain("b", draining=True)
 
@@ -581,7 +581,7 @@ async def test_a_node_that_is_trusted_no_more_takes_nothing_and_is_left_after_it
 ) -> None:
     bench.write(echo())
     await nursery.start(bench.service.run)
-    await bench.until("a", lambda one: one.takes_work)
+    await bench.until("a", lambda one: one.state == "up")
     bench.grants.clear()
     bench.service.look_again()
     await bench.until("a", lambda one: one.state == "connecting")

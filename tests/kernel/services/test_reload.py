@@ -1,5 +1,6 @@
 """Edited files beside a kernel that runs: they count at once, and what is wrong is told."""
 
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -315,3 +316,66 @@ async def test_a_refused_edit_is_applied_with_the_next_change_of_any_file(tmp_pa
             await refused.wait()
         it.write(".agents/bob.yaml", SOUND.format("new"))
         await told(it.store, "agent.changed", "alice")
+
+
+async def test_an_error_remains_until_it_is_mended_whatever_else_is_edited(tmp_path: Path) -> None:
+    async with scene(tmp_path, "alice", "bob") as it:
+        it.write(".agents/alice.yaml", BROKEN)
+        it.write(".agents/carl.yaml", "model: openai/x\nprompt: {system_file: lost/carl.md}\n")
+        await told(it.store, "definition.broken")
+        it.write(".agents/bob.yaml", SOUND.format("new"))
+        await told(it.store, "agent.changed", "bob")
+        await until_idle()
+        wrong = present(await it.following.current()).errors
+        assert [one.path for one in wrong] == [".agents/alice.yaml", ".agents/carl.yaml"]
+        (it.root / "lost").mkdir()
+        (it.root / "lost/carl.md").write_text("You are Carl.")  # in a folder that is not watched
+        it.write(".agents/bob.yaml", SOUND.format("newer"))
+        await told(it.store, "agent.changed", "carl")
+
+
+async def test_linked_files_and_winding_paths_are_followed(tmp_path: Path) -> None:
+    async with scene(tmp_path, "alice") as it:
+        for folder in ("a", "b"):
+            (it.root / folder).mkdir()
+        it.write("shared.yaml", SOUND.format("old"))
+        it.write("b/carl.md", "You are Carl.")
+        os.symlink("../shared.yaml", it.root / ".agents/bob.yaml")
+        it.write(".agents/carl.yaml", "model: openai/x\nprompt: {system_file: a/../b/carl.md}\n")
+        await told(it.store, "agent.changed", "carl")
+        await until_idle()
+        it.store.told.clear()
+        it.write("shared.yaml", SOUND.format("new"))
+        await told(it.store, "agent.changed", "bob")
+        (it.root / "b/carl.md").unlink()
+        assert (await told(it.store, "definition.broken")).data["path"] == ".agents/carl.yaml"
+
+
+async def test_an_edit_while_the_project_is_away_is_applied_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scene(tmp_path, "alice", "bob") as it:
+        seen = trio.Event()
+        with monkeypatch.context() as away:
+
+            def fault(_root: str) -> str:
+                seen.set()
+                return "moved"
+
+            away.setattr(reload, "root_fault", fault)
+            it.write(".agents/alice.yaml", SOUND.format("new"))
+            await seen.wait()
+        it.write(".agents/bob.yaml", SOUND.format("new"))
+        await told(it.store, "agent.changed", "alice")
+
+
+async def test_an_agent_whose_file_was_deleted_during_its_work_is_forgotten_later(tmp_path: Path) -> None:
+    async with scene(tmp_path, "alice", "bob") as it:
+        (sent,) = (await it.store.said("dm:alice", "work")).instruction_ids
+        leased = await it.store.take(sent)
+        (it.root / ".agents/alice.yaml").unlink()
+        await until_idle()
+        await it.store.close(sent, leased.epoch, status="done", text="")
+        it.store.told.clear()
+        it.write(".agents/bob.yaml", SOUND.format("new"))
+        assert (await told(it.store, "agent.changed", "alice")).data["state"] == "deleted"

@@ -12,10 +12,11 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.registration import register
+from kernel.agents.registration import refresh, register
 from kernel.agents.schedule import DEFAULT_PROMPT, wakes_text
 from kernel.agents.trust import GrantSource, ProjectTrust, TrustedFiles, schedule_units
 from kernel.rule.draft import Author, MemberSpec
+from kernel.services import timers as service
 from kernel.services.runs import Runs
 from kernel.services.timers import LONGEST_NAP_SECONDS, WAKING, Deadlines, Schedules
 from kernel.store import instructions, messages, timers, voting, workflows
@@ -542,3 +543,20 @@ async def test_schedules_that_are_due_together_share_a_commit(it: Scene, monkeyp
     monkeypatch.setattr(type(it.store.writer), "commit", waiting)
     await it.pass_ms(5000)
     assert [len(it.woken(f"dm:{name}")) for name in ("alice", "bob", "carl")] == [1, 1, 1]
+
+
+async def test_a_schedule_that_is_refused_holds_up_no_other(
+    it: Scene, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("alice", "bob"):
+        await it.agent("{wakeup: 5s}", name)
+
+    async def refused(key: AgentKey, *rest: Any) -> str:
+        if key == "alice":
+            raise STORAGE_FULL
+        return await refresh(key, *rest)
+
+    monkeypatch.setattr(service, "refresh", refused)
+    mock_clock.autojump_threshold = 0.01
+    await it.pass_ms(5000)
+    assert [len(it.woken(f"dm:{name}")) for name in ("alice", "bob")] == [0, 1]

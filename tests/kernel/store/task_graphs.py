@@ -7,7 +7,7 @@ live. ``python -m tests.kernel.store.task_graphs COUNT [FIRST]`` tries many; a s
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, get_args
 
 from kernel.policy.needs import needs as needs_of
 from kernel.store import task_views
@@ -18,7 +18,7 @@ from kernel.store.transitions.close import close
 from kernel.store.transitions.requeue import Requeue
 from protocol.errors import Refused
 from protocol.message import USER
-from protocol.tasks import ON_FAILURE, OnFailure, TaskInfo, TaskSpec
+from protocol.tasks import OnFailure, TaskInfo, TaskSpec
 from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace, DrawnHistory, busy_workspace
 from tests.soak import run_seeds, say
 
@@ -76,7 +76,7 @@ class Trial(DrawnHistory):
         for place, key in enumerate(keys):
             some = [*keys[:place], *self.chance.sample(known, min(2, len(known)))]
             needs = tuple(self.chance.sample(some, self.chance.randint(0, min(2, len(some)))))
-            own = self.chance.choice((None, None, *ON_FAILURE))
+            own = self.chance.choice((None, None, *get_args(OnFailure)))
             whom = self.chance.choice((None, None, *MEMBERS))
             made.append(TaskSpec(key=key, title=f"do {key}", needs=needs, on_failure=own, for_=whom))
         return made

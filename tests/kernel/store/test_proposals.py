@@ -21,7 +21,7 @@ from kernel.store.writer import Writer
 from protocol.errors import Refused
 from protocol.ipc import Entry
 from protocol.names import InstructionId
-from protocol.voting import BALLOT_STATES, BallotType, Method, TieBreaker, Why
+from protocol.voting import BallotState, BallotType, Method, TieBreaker, Why
 from tests.kernel.store.busy_workspace import MEMBERS, SPACE, STARVATION_MS, BusyWorkspace, asked, refused
 from tests.shorthand import present
 
@@ -364,7 +364,7 @@ def test_a_limit_of_the_workflow_keeps_who_would_be_woken_waiting(workspace: Bus
         ("type", get_args(BallotType)),
         ("rule", get_args(Method)),
         ("tie_breaker", get_args(TieBreaker)),
-        ("state", BALLOT_STATES),
+        ("state", get_args(BallotState)),
         ("why", get_args(Why)),
     ],
 )

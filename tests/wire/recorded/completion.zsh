@@ -521,7 +521,7 @@ _agent_worker() {
             case "$words[3]" in
                 list)
                     shift 2 words; (( CURRENT -= 2 ))
-                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--running[require a kernel or its stored log (default\: read the files if there is neither)]' '--json[print one JSON document]'
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--running[require a kernel or its stored log (default\: read the files)]' '--json[print one JSON document]'
                     ;;
                 info)
                     shift 2 words; (( CURRENT -= 2 ))

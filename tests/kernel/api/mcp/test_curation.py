@@ -287,9 +287,9 @@ ALL = ["deploy", "deploy-web", "deploy-secret", "deploy-there"]
 @pytest.mark.parametrize(
     ("answer", "keys"),
     [
-        ('{"relevant": [3, 1, 3]}', ["deploy-secret", "deploy", "deploy-there"]),
+        ('{"relevant": [3, 1, 3]}', ["deploy", "deploy-secret", "deploy-there"]),
         ('{"relevant": []}', ["deploy", "deploy-secret", "deploy-there"]),
-        ('{"relevant": [2]}', ["deploy-web", "deploy", "deploy-secret", "deploy-there"]),
+        ('{"relevant": [2]}', ["deploy", "deploy-secret", "deploy-there", "deploy-web"]),
         *((said, ALL) for said in ("", "3", '{"relevant": [0]}', '{"relevant": [5]}', '{"relevant": "all"}')),
         (None, ALL),
     ],
