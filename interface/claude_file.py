@@ -6,6 +6,7 @@ The front matter is often invalid YAML (a description that contains ``: ``). It 
 import os
 import re
 import stat
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, cast
 
@@ -15,7 +16,7 @@ from protocol.yaml_edit import NotYaml, read
 from protocol.yaml_writer import Value
 
 LIMIT_BYTES: Final = 1024 * 1024
-_FRONT: Final = re.compile(
+FRONT: Final = re.compile(
     r"\ufeff?---[ \t]*\r?\n(?P<front>.*?)^---[ \t]*(?:\r?\n|\Z)(?P<body>.*)", re.DOTALL | re.MULTILINE
 )
 _KEY: Final = re.compile(r"(?P<key>[A-Za-z][A-Za-z_-]*):[ \t]*(?P<value>.*)")
@@ -39,22 +40,31 @@ class Translated(NamedTuple):
 
 def translate(path: str, name: str) -> Translated:
     """Convert the Claude Code file at ``path`` to an agent ``name``. Raises Failure."""
-    text = read_text(path)
-    match = _FRONT.match(text)
+    keys, lost = translated(*parts_of(read_text(path), path), name)
+    if _HOME in os.path.abspath(path).split(os.sep):
+        keys["backend"] = "claude"
+    return Translated(keys, lost)
+
+
+def parts_of(text: str, path: str) -> tuple[dict[str, object], str]:
+    """Return the front matter and the system prompt of the ``text`` of the file at ``path``. Raises Failure."""
+    match = FRONT.match(text)
     if match is None:
         raise Failure("usage", f"{path} has no front matter between --- lines", "use an agent file of Claude Code")
     try:
         data = read(match["front"])
     except NotYaml:
         data = None
-    front = cast("dict[str, object]", data) if isinstance(data, dict) else _by_lines(match["front"])
-    body = match["body"].replace("\r\n", "\n")
+    body = match["body"].replace("\r\n", "\n").strip("\n")
     if not body.strip():
         raise Failure("usage", f"{path} has no system prompt below its front matter")
-    keys: dict[str, Value] = {"prompt": {"system": body.strip("\n") + "\n"}}
+    return cast("dict[str, object]", data) if isinstance(data, dict) else _by_lines(match["front"]), f"{body}\n"
+
+
+def translated(front: Mapping[str, object], prompt: str, name: str) -> Translated:
+    """Convert front matter and ``prompt`` to an agent ``name``."""
+    keys: dict[str, Value] = {"prompt": {"system": prompt}}
     lost = [f"{key}: {_shown(value)} has no counterpart yet" for key, value in front.items() if key not in _TAKEN]
-    if _HOME in os.path.abspath(path).split(os.sep):
-        keys["backend"] = "claude"
     # Split at commas outside parentheses. A restricted tool such as Bash(git:*) has no counterpart.
     asked = [word for word in re.split(r",\s*(?![^(]*\))", _shown(front.get("tools"))) if word]
     ours = list(dict.fromkeys(_TOOLS[word] for word in asked if word in _TOOLS))

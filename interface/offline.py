@@ -2,7 +2,7 @@
 
 This is the only module of the interface that may import the kernel (.importlinter). Its attributes are the modules of
 ``kernel.inspect``: each is imported when one of its functions is called, so other commands start without it. Refusals
-are raised as Failure.
+are raised as Failure. ``StoredLogClient`` answers read requests from the stored log (``kernel.api.stored``).
 """
 
 import os
@@ -10,17 +10,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import asdict
 
-from interface.discovery import Project
+from interface.client import Client, Stream, query_text
+from interface.clock import Clock
+from interface.discovery import KernelEndpoint, Project
 from interface.failure import SCARCE, Failure, Place
-from protocol.errors import Refused
+from interface.http_client import Address
+from protocol.errors import REFUSALS, Refused
 from protocol.remote_ref import is_remote
 from protocol.text import is_text, text_environment
 
 if TYPE_CHECKING:
+    from kernel.api import stored
     from kernel.inspect import (
         agents,
         backup,
@@ -51,8 +56,11 @@ __all__ = (
     "resolve",
     "schema",
     "standby",
+    "stored",
     "validate",
 )
+_PLACES = {"stored": "api"}
+"""Packages of the modules outside ``kernel.inspect``."""
 _NOT_INHERITED = ("PYTHON", "LD_", "DYLD_")
 """Prefixes of environment variables that change the behaviour of started programs or their libraries."""
 
@@ -86,7 +94,7 @@ def _ask(module: str, function: str, *args: Any, **keywords: Any) -> Any:
     if not log.handlers:  # without any, warnings would go to standard error
         log.addHandler(logging.NullHandler())
     try:
-        return getattr(import_module(f"kernel.inspect.{module}"), function)(*args, **keywords)
+        return getattr(import_module(f"kernel.{_PLACES.get(module, 'inspect')}.{module}"), function)(*args, **keywords)
     except Refused as refused:
         places = places_of(getattr(refused, "errors", ()))
         raise Failure(refused.code, refused.text, refused.hint, places=places) from refused
@@ -121,6 +129,32 @@ def shell_environment(environ: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in text_environment(environ)[0].items() if not name.startswith(_NOT_INHERITED)}
     kept.setdefault("HOME", os.path.expanduser("~"))
     return kept
+
+
+class StoredLogClient(Client):
+    """Client that answers read requests from the log of a project whose kernel does not run. It writes nothing."""
+
+    def __init__(self, project: Project, environ: Mapping[str, str], clock: Clock) -> None:
+        super().__init__(KernelEndpoint(Address("", 0), "", 0, project.state))
+        self._asked, self._clock = (*paths(project), shell_environment(environ)), clock
+
+    def _ask_log(self, function: str, path: str, query: Mapping[str, str] | None) -> Any:
+        now_ms = int(self._clock.wall() * 1000)
+        try:
+            return _ask("stored", function, *self._asked, path + query_text(query), now_ms)
+        except Failure as failure:
+            failure.http_status = REFUSALS[failure.code].http_status
+            raise
+
+    def get(self, path: str, query: Mapping[str, str] | None = None, *, wait_seconds: float | None = None) -> bytes:
+        """Return the kernel's answer of ``GET path``. Raises Failure, also if only a kernel can answer."""
+        answer: bytes = self._ask_log("get", path, query)
+        return answer
+
+    def events(self, query: Mapping[str, str], last_id: str = "") -> Stream:
+        """Open the stream of stored events. Raises Failure."""
+        pieces: Any = self._ask_log("stream", "/events", query)
+        return Stream(pieces, cast("Any", SimpleNamespace(pieces=lambda: pieces)), lambda: None)
 
 
 def mistakes(root: str, files: Sequence[str]) -> tuple[Place, ...]:

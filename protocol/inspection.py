@@ -101,6 +101,31 @@ class DoctorReport(_Document, frozen=True, kw_only=True):
     rows: tuple[DoctorRow, ...]
 
 
+class AdoptedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """File that ``adopt`` would write, has written, or kept because it exists. ``sources`` are the adopted files."""
+
+    path: str
+    state: Literal["new", "written", "kept"]
+    sources: tuple[str, ...]
+    text: str
+
+
+class NotAdopted(msgspec.Struct, frozen=True, kw_only=True):
+    """Part of a file without a counterpart, with the reason."""
+
+    source: str
+    reason: str
+
+
+class Adoption(_Document, frozen=True, kw_only=True):
+    """``adopt``: the files of other coding agents that were found, and the result."""
+
+    schema: str = "awk/adopt/1"
+    found: tuple[str, ...]
+    files: tuple[AdoptedFile, ...]
+    not_adopted: tuple[NotAdopted, ...]
+
+
 class DiskRow(msgspec.Struct, frozen=True, kw_only=True):
     """Data that uses disk space: its group, and the command that reduces it, if there is one."""
 

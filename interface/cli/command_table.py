@@ -26,6 +26,9 @@ class Command(NamedTuple):
     """Whether words after ``--`` are passed through; ``after`` names them."""
     after: str = "the parameters of the workflow"
 
+    stored: bool = False
+    """Whether the command reads the stored log if no kernel runs."""
+
     file: str = ""
     """Module in interface.cli.commands (default: the word)."""
 
@@ -104,16 +107,16 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("needs", "List work that is blocked until you act", "Observe"),
     Command("audit", "List memory queries between agents", "Observe", file="permissions"),
     Command("feedback", "List or add feedback on the work", "Observe", file="teamwork"),
-    Command("stats", "Show tokens, cost, time and results of work", "Observe", file="status"),
+    Command("stats", "Show tokens, cost, time and results of work", "Observe", stored=True, file="status"),
     Command("dead", "List dead-lettered instructions", "Observe", file="queue"),
-    Command("runs", "List runs of workflows, latest first", "Observe"),
-    Command("show", "Show a run or an instruction", "Observe"),
+    Command("runs", "List runs of workflows, latest first", "Observe", stored=True),
+    Command("show", "Show a run or an instruction", "Observe", stored=True),
     Command("export", "Export the conversation of a run or a space to one file", "Observe", file="channel"),
     Command("import", "Verify an export file and summarize its contents", "Observe", file="channel"),
     Command("diff", "Show changes in the working trees of agents", "Observe", file="runs"),
     Command("attach", "Follow an agent or a workflow, and approve or deny its calls", "Observe", file="events"),
     Command("worktree", "List and delete the git working trees of agents", "Observe", file="runs"),
-    Command("logs", "Show logs of workers and attempts", "Observe", file="events"),
+    Command("logs", "Show logs of workers and attempts", "Observe", stored=True, file="events"),
     Command("events", "Show kernel events", "Observe"),
     Command("doctor", "Diagnose problems of this installation and suggest fixes", "Observe", file="project_setup"),
     Command("df", "Show disk usage of project state", "Observe", file="state"),
@@ -134,6 +137,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     ),
     Command("skills", "List, import and update skills", "Set up"),
     Command("init", "Create example files in this project", "Set up", file="project_setup"),
+    Command("adopt", "Create agents from the files of other coding agents", "Set up", file="project_setup"),
     Command("validate", "Validate the files of the project", "Set up", file="project_setup"),
     Command("config", "Show effective settings and their sources", "Set up", file="project_setup"),
     Command("schema", "Print the JSON Schema of a file for editors", "Set up", file="project_setup"),

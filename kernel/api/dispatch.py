@@ -189,11 +189,11 @@ async def perform(services: Services, row: Operation, actor: Actor, asked: msgsp
         raise Refused("forbidden", "this request is for people, but a process of an agent sent it")
     key, store = actor.request_key, services.store
     if key is None or row.keeps_key:
-        return await _run(services, row, actor, asked)
+        return await answer_of(services, row, actor, asked)
 
     async def handle(writer: CommitWriter) -> Response:
         keyed = msgspec.structs.replace(services, store=msgspec.structs.replace(store, writer=writer))
-        result = await _run(keyed, row, actor, asked)
+        result = await answer_of(keyed, row, actor, asked)
         assert not isinstance(result, Stream), "what is streamed keeps its key"
         return result if isinstance(result, Response) else json_reply(result, row.status)
 
@@ -209,7 +209,8 @@ async def perform(services: Services, row: Operation, actor: Actor, asked: msgsp
     return await services.kernel.keys.answers.once(answering, handle)
 
 
-async def _run(services: Services, row: Operation, actor: Actor, asked: Any) -> Result:
+async def answer_of(services: Services, row: Operation, actor: Actor, asked: Any) -> Result:
+    """Run an operation whose caller is checked. Raises Refused."""
     if row.changes and services.kernel.shutdown.begun():
         raise Refused("stopping", "the kernel is stopping and accepts no new requests")
     try:

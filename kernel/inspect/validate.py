@@ -15,11 +15,12 @@ from typing import Final
 
 from kernel.agents.catalog import AGENTS, SUFFIX, AgentScan, Catalog, context_dir
 from kernel.agents.definition import place_at
+from kernel.agents.env_file import env_file_units, with_env_file
 from kernel.agents.environment import find_bubblewrap, home_fault, worker_environment
 from kernel.agents.mcp_servers import Servers, left_out, servers_of
 from kernel.agents.project import PROJECT_FILES, ProjectFileContent, parse_project
 from kernel.agents.providers import CauseError, ModelRejected, resolve
-from kernel.agents.trust import GrantSource, TrustStore, missing_grants, schedule_units
+from kernel.agents.trust import GrantSource, ProjectTrust, TrustStore, missing_grants, schedule_units
 from kernel.inspect.agents import PartialCatalog
 from kernel.inspect.resolve import SUFFIXES, is_path, kind_of, place_kind, shown
 from kernel.source.diagnostics import BadDefinition, Diagnostics, Location, fail, suggest
@@ -252,17 +253,16 @@ class _Checking:
         if not self._environ:
             return ()
         workflow = self._workflows.get(path)
-        own = () if workflow is None else tuple(workflow_warnings(workflow, self._root, self._environ))
+        project = self._catalog.project()
+        trust = ProjectTrust(self._kept is None, self._kept or tuple)
+        environ = with_env_file(self._environ, project, self._root, trust)
+        own = () if workflow is None else tuple(workflow_warnings(workflow, self._root, environ))
         if workflow is not None and self._reports and not asks_for_findings(workflow, self._catalog):
             own = (*own, ("agents", NO_FINDINGS))
-        project = self._catalog.project()
         agents = (
             warning
             for one in loaded
-            for warning in (
-                *agent_warnings(one, project, self._root, self._environ),
-                *schedule_warnings(one, self._kept),
-            )
+            for warning in (*agent_warnings(one, project, self._root, environ), *schedule_warnings(one, self._kept))
         )
         return located(Path(self._catalog.place(path)), path, (*own, *agents))
 
@@ -339,6 +339,7 @@ class _Checking:
 
     def _project(self, name: str) -> None:
         definition, broken = parse_project(ProjectFileContent(name, read_bytes(self._root / name, name)))
+        env_file_units(definition, self._root)
         self._catalog.project()
         for errors in broken.values():
             self._note(errors)

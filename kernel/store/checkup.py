@@ -4,20 +4,21 @@ Also test whether this program could take over a database that another program h
 """
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple, cast
+from typing import Any, Concatenate, Final, NamedTuple, cast
 from urllib.parse import quote
 
 import apsw
 import msgspec
 
-from kernel.store.database import BUSY_MILLISECONDS, check_integrity
+from kernel.store.database import BUSY_MILLISECONDS, Connection, P, Reader, T, check_integrity
 from kernel.store.schema import CannotOpen, cannot_open, migrate, migrations, missing_migrations
 from kernel.store.snapshot import SnapshotRefused, open_beside
 from kernel.store.transitions.retention import ended
+from protocol.errors import Refused
 from protocol.names import run_id
 
 
@@ -72,16 +73,48 @@ _VERSION: Final = "PRAGMA user_version"
 _LATEST: Final = "SELECT at_ms FROM events ORDER BY seq DESC LIMIT 1"
 
 
+def _connection(path: str, how: str) -> apsw.Connection:
+    how = how if os.path.exists(f"{path}-wal") else "&immutable=1"
+    uri = f"file:{quote(os.path.abspath(path))}?mode=ro{how}"
+    return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+class StoredLog(Reader):
+    """Reader of the log of a project without a kernel. It writes no byte, and its queries never suspend.
+
+    Raises Refused. The index of the WAL of a killed kernel is rebuilt in memory, not in its file.
+    """
+
+    def __init__(self, path: str) -> None:
+        try:
+            self._here = _connection(path, "&readonly_shm=1")
+            if missing_migrations(self._here, path):
+                raise CannotOpen(f"the database {path} is of an older version, which awk start converts")
+            self._here.create_scalar_function("shown", cast("Any", _same), 1)
+        except (apsw.Error, CannotOpen) as error:
+            known = error if isinstance(error, CannotOpen) else cannot_open(path, error)
+            raise Refused("storage_failed", str(known), "awk doctor shows the problem") from error
+
+    async def read(self, question: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a query."""
+        return self.now(question, *args, **kwargs)
+
+    def close(self) -> None:
+        """Close the database."""
+        self._here.close()
+
+
 @contextmanager
 def _opened(path: str) -> Generator[apsw.Connection]:
     """Open a database read-only. Raises apsw.Error.
 
     Without a WAL, open the database as immutable, so that SQLite creates no empty WAL.
     """
-    alone = "" if os.path.exists(f"{path}-wal") else "&immutable=1"
-    connection = apsw.Connection(
-        f"file:{quote(os.path.abspath(path))}?mode=ro{alone}", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    )
+    connection = _connection(path, "")
     try:
         connection.set_busy_timeout(1000)
         yield connection

@@ -24,7 +24,7 @@ STREAMS = {"attach", "logs", "events"}
 WITHOUT_DOCUMENT = {"start", "stop", "init", "schema", "completion", "help", "mcp-serve", "call"}
 FILES_ONLY = {
     "help", "agent", "validate", "config", "schema", "completion", "trust", "tool", "skills", "import", "memory",
-    "worker", "doctor", "projects", "service", "backup", "restore", "standby", "df",
+    "worker", "doctor", "projects", "service", "backup", "restore", "standby", "df", "adopt",
 }  # fmt: skip
 """Commands that are about files: they work without a kernel."""
 ARGUMENTS = {

@@ -47,7 +47,7 @@ AGENT_VERBS: Final = Subcommands(
     ),
 )
 ARGUMENTS: Final[Mapping[str, Arguments]] = {
-    "agent list": (switch("--running", about="require a running kernel (default: read the files if none runs)"),),
+    "agent list": (switch("--running", about="require a kernel or its stored log (default: read the files)"),),
     "agent info": (name_argument,),
 }
 
@@ -60,14 +60,18 @@ _SANDBOX: Final = {
 
 def run_agent_list(context: Context) -> int:
     try:
-        required = context.args.running or context.environ.get(URL)
-        client = context.kernel() if required else context.find_kernel()
+        client = context.kernel() if context.environ.get(URL) else context.find_kernel()
         agents = client.get("/agents")
     except Unreachable as error:
         if context.environ.get(URL):
             raise
-        context.out.note(context.why_down(error))
-        return context.answer(offline.agents.agent_list(Path(context.project.root)), agents_lines)
+        stored = context.stored_log(error)
+        if stored is None and context.args.running:
+            raise Failure("no_kernel", str(error), f"start it with: {context.program} start") from error
+        if stored is None:
+            context.out.note(context.why_down(error))
+            return context.answer(offline.agents.agent_list(Path(context.project.root)), agents_lines)
+        agents = stored.get("/agents")
     return context.answer(agents, agents_lines)
 
 

@@ -1,4 +1,4 @@
-"""``awk init``, ``validate``, ``config``, ``schema``, ``doctor`` and ``worker``: examples, and checks of a setup."""
+"""``awk init``, ``adopt``, ``validate``, ``config``, ``schema``, ``doctor``, ``worker``: examples, checks of setups."""
 
 import argparse
 import json
@@ -10,19 +10,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
+import msgspec
+
 from interface import offline
+from interface.adoption import Adopter
 from interface.agent_dir import open_agents
 from interface.cli.command_parser import Subcommand, Subcommands, duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, escape, one_line, table, width
 from interface.cli.parsing import flag, json_flag
+from interface.cli.prompts import can_ask, confirm
 from interface.discovery import NotOurKernel, is_locked, recorded_endpoint, reject_reason
 from interface.failure import Failure, Unreachable
-from interface.safe_dir import Unusable
+from interface.safe_dir import SafeDir, Unusable
 from protocol.backends import BACKENDS, CLIS
 from protocol.discovery import VERSION
-from protocol.inspection import DoctorReport, DoctorRow, Kind, Resolution, Validation, WorkerCheckReport
+from protocol.inspection import Adoption, DoctorReport, DoctorRow, Kind, Resolution, Validation, WorkerCheckReport
 from protocol.yaml_writer import entry, inline
 
 KINDS: Final[tuple[Kind, ...]] = ("agent", "workflow", "project")
@@ -231,6 +235,45 @@ def _names() -> list[str]:
 
 def _unwritable(path: Path, error: OSError) -> Failure:
     return Failure("failed", f"{path} cannot be written: {error.strerror or error}")
+
+
+def configure_adopt(parser: argparse.ArgumentParser) -> None:
+    flag(parser, "--yes", about="write the files without confirmation")
+    json_flag(parser)
+
+
+def run_adopt(context: Context) -> int:
+    root, args = context.project.root, context.args
+    plan = Adopter(root).plan(header)
+    new = [one for one in plan.files if one.state == "new"]
+    if new and not args.yes and not args.json and can_ask(context):
+        context.out.notes(adoption_lines(plan, context.out.screen))
+        confirm(context, f"write {len(new)} files?", "nothing was written")
+    elif new and not args.yes:
+        context.out.note("nothing was written: awk adopt --yes writes these files")
+        new = []
+    for one in new:
+        folder, name = os.path.split(one.path)
+        try:
+            with SafeDir.within(root, folder, make=True) as place:
+                place.write(name, one.text, new=True)
+        except OSError as error:
+            raise _unwritable(Path(one.path), error) from error
+    if new:
+        write_schemas(root)
+        context.out.note("check the files with awk validate, and what they may run with awk trust")
+    done = (msgspec.structs.replace(one, state="written") if one in new else one for one in plan.files)
+    return context.answer(msgspec.structs.replace(plan, files=tuple(done)), adoption_lines)
+
+
+def adoption_lines(plan: Adoption, screen: Screen) -> list[str]:
+    lines = [one_line(f"found: {', '.join(plan.found) or 'no files of Claude Code, Codex, opencode or Gemini'}")]
+    for file in plan.files:
+        lines.append(f"{file.state:<7} {screen.style(file.path, 'bold')}  {one_line(', '.join(file.sources))}")
+        lines += [f"  | {escape(line)}" for line in file.text.splitlines() if file.state == "new"]
+    lines += [] if any(file.state != "kept" for file in plan.files) else ["nothing new to write"]
+    lines += ["not adopted:"] if plan.not_adopted else []
+    return [*lines, *("  " + one_line(f"{one.source}: {one.reason}") for one in plan.not_adopted)]
 
 
 def run_doctor(context: Context) -> int:

@@ -1,5 +1,5 @@
 # bash completion; in ~/.bashrc: source <(agent-worker completion bash)
-_agent_worker_words='run send ask serve call start stop status service restart upgrade backup restore standby reset pause resume continue approve deny answer space reassign grant proposal rule task doc cancel retry clear prune merge promote ps projects top open channel resource inbox queue needs audit feedback stats dead runs show export import diff attach worktree logs events doctor df wait watch agent memory tool worker skills init validate config schema completion trust token mcp-serve node webhook providers backends version help'
+_agent_worker_words='run send ask serve call start stop status service restart upgrade backup restore standby reset pause resume continue approve deny answer space reassign grant proposal rule task doc cancel retry clear prune merge promote ps projects top open channel resource inbox queue needs audit feedback stats dead runs show export import diff attach worktree logs events doctor df wait watch agent memory tool worker skills init adopt validate config schema completion trust token mcp-serve node webhook providers backends version help'
 
 _agent_worker_takes() {
     case "$1" in
@@ -157,6 +157,7 @@ _agent_worker_takes() {
         'skills rm') options=(-h --help --force --json) arguments=(none:) many=1 ;;
         'skills install-self') options=(-h --help --json) arguments=() many= ;;
         init) options=(-h --help --example --backend -m --model --project -v --verbose) arguments=() many= ;;
+        adopt) options=(-h --help --yes --json --project -v --verbose) arguments=() many= ;;
         validate) options=(-h --help --json --project -v --verbose) arguments=(files:) many=1 ;;
         config) options=(-h --help --json --project -v --verbose) arguments=(both:named) many= ;;
         schema) options=(-h --help --write --project -v --verbose) arguments=('words:agent workflow project') many= ;;
@@ -397,6 +398,7 @@ _agent_worker_value() {
         'init --backend') values='words:claude codex cursor opencode' ;;
         'init -m'|'init --model') values=none: ;;
         'init --project') values=files: ;;
+        'adopt --project') values=files: ;;
         'validate --project') values=files: ;;
         'config --project') values=files: ;;
         'schema --project') values=files: ;;

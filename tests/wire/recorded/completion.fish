@@ -789,7 +789,7 @@ complete -c agent-worker -n '__agent_worker_at agent' -l project -d 'project dir
 complete -c agent-worker -n '__agent_worker_at agent' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the agents of the project.'
 complete -c agent-worker -n '__agent_worker_at agent list' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at agent list' -l running -d 'require a running kernel (default: read the files if none runs)'
+complete -c agent-worker -n '__agent_worker_at agent list' -l running -d 'require a kernel or its stored log (default: read the files)'
 complete -c agent-worker -n '__agent_worker_at agent list' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'info' -d 'Show the definition and the state of an agent.'
 complete -c agent-worker -n '__agent_worker_at agent info' -s h -l help -d 'show this help message and exit'
@@ -997,6 +997,12 @@ complete -c agent-worker -n '__agent_worker_at init' -l backend -d 'program that
 complete -c agent-worker -n '__agent_worker_at init' -s m -l model -d 'with --backend: model of the agents (claude: sonnet)' -r -f
 complete -c agent-worker -n '__agent_worker_at init' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at init' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
+complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'adopt' -d 'Create agents from the files of other coding agents'
+complete -c agent-worker -n '__agent_worker_at adopt' -s h -l help -d 'show this help message and exit'
+complete -c agent-worker -n '__agent_worker_at adopt' -l yes -d 'write the files without confirmation'
+complete -c agent-worker -n '__agent_worker_at adopt' -l json -d 'print one JSON document'
+complete -c agent-worker -n '__agent_worker_at adopt' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at adopt' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'validate' -d 'Validate the files of the project'
 complete -c agent-worker -n '__agent_worker_at validate' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at validate' -l report -d 'warn about workflows that give awk run --report github or sarif no findings'
@@ -1883,7 +1889,7 @@ complete -c awk -n '__agent_worker_at agent' -l project -d 'project directory (d
 complete -c awk -n '__agent_worker_at agent' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the agents of the project.'
 complete -c awk -n '__agent_worker_at agent list' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at agent list' -l running -d 'require a running kernel (default: read the files if none runs)'
+complete -c awk -n '__agent_worker_at agent list' -l running -d 'require a kernel or its stored log (default: read the files)'
 complete -c awk -n '__agent_worker_at agent list' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'info' -d 'Show the definition and the state of an agent.'
 complete -c awk -n '__agent_worker_at agent info' -s h -l help -d 'show this help message and exit'
@@ -2091,6 +2097,12 @@ complete -c awk -n '__agent_worker_at init' -l backend -d 'program that runs the
 complete -c awk -n '__agent_worker_at init' -s m -l model -d 'with --backend: model of the agents (claude: sonnet)' -r -f
 complete -c awk -n '__agent_worker_at init' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at init' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
+complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'adopt' -d 'Create agents from the files of other coding agents'
+complete -c awk -n '__agent_worker_at adopt' -s h -l help -d 'show this help message and exit'
+complete -c awk -n '__agent_worker_at adopt' -l yes -d 'write the files without confirmation'
+complete -c awk -n '__agent_worker_at adopt' -l json -d 'print one JSON document'
+complete -c awk -n '__agent_worker_at adopt' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at adopt' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'validate' -d 'Validate the files of the project'
 complete -c awk -n '__agent_worker_at validate' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at validate' -l report -d 'warn about workflows that give awk run --report github or sarif no findings'
