@@ -30,11 +30,10 @@ def check(root: Path, files: Mapping[str, str], *commands: str) -> subprocess.Co
     shutil.copy(ROOT / "scripts/release", root / "scripts")
     commit_all(root)
     env = {"PATH": os.environ["PATH"], "HOME": str(root), **IDENTITY}
-    for command in (*commands, "scripts/release check"):
-        done = subprocess.run(
-            command.split(), cwd=root, env=env, check=False, capture_output=True, text=True, timeout=30
-        )
-    return done
+    for command in commands:
+        subprocess.run(command.split(), cwd=root, env=env, check=True, timeout=30)
+    argv = ("scripts/release", "check")
+    return subprocess.run(argv, cwd=root, env=env, check=False, capture_output=True, text=True, timeout=30)
 
 
 def test_a_clean_tree_with_one_dated_version_may_be_built(tmp_path: Path) -> None:
