@@ -201,5 +201,8 @@ def _adapter(start: Start, list_tools: ListTools, *, die: Die) -> Model:
         return MockModel(start.mock, start.mock_counts, TrioIO(), die)
     if start.provider is None:
         raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent file")
-    connect: Connect = import_module(f"worker.models.{start.provider.dialect}").connect
+    try:
+        connect: Connect = import_module(f"worker.models.{start.provider.dialect}").connect
+    except ModuleNotFoundError as absent:
+        raise Failed("spawn_permanent", str(absent)) from absent
     return connect(start, list_tools)
