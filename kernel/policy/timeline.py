@@ -1,13 +1,13 @@
 """Timeline of a run: bars of its instructions, the reason of its failure, and the graph of its messages. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kernel.policy.run_completion import BY_REASON
 from kernel.policy.traces import IN_ORDER
-from protocol.api.timeline import BarKind, GraphEdge, GraphNode
-from protocol.instruction import Status, WaitReason
+from protocol.api.timeline import BarKind, GraphEdge, GraphNode, TimelineBar
+from protocol.instruction import Status, Usage, WaitReason
 from protocol.names import instruction_id
 
 SHORTEST_WAIT_MS: Final = 100
@@ -48,114 +48,83 @@ class StepRow(NamedTuple):
     duration_ms: int | None
     tool: str | None
     failed: bool
+    usage: Usage | None
 
 
-class Bar(NamedTuple):
-    """Period in the lane of an agent; see protocol.api.timeline.TimelineBar."""
-
-    kind: BarKind
-    at_ms: int
-    until_ms: int | None
-    instruction: int
-    step: int | None
-    label: str
-    failed: bool
-
-
-def bars_of(work: WorkRow, attempts: Sequence[AttemptRow], steps: Sequence[StepRow]) -> list[Bar]:
-    """Return the bars of one instruction; ``attempts`` and ``steps`` are in order."""
-    bars = [
-        Bar("attempt", one.started_ms, one.ended_ms, work.number, None, one.outcome or "", _is_failure(one))
-        for one in attempts
-    ]
-    bars += _waits(work, attempts)
+def bars_of(
+    work: WorkRow, attempts: Sequence[AttemptRow], steps: Iterable[StepRow], time: Callable[[int], str]
+) -> Iterator[TimelineBar]:
+    """Yield the bars of one instruction; ``attempts`` and ``steps`` are in order, and ``time`` formats milliseconds."""
+    name, label = instruction_id(work.number), "queued"
+    since: int | None = work.enqueued_ms
+    for one in attempts:
+        if since is not None and one.started_ms - since >= SHORTEST_WAIT_MS:
+            yield TimelineBar("wait", time(since), time(one.started_ms), name, None, label, False)
+        since, label = one.ended_ms, one.outcome or "queued"
+        until = None if since is None else time(since)
+        failed = one.outcome not in (None, *IN_ORDER)
+        yield TimelineBar("attempt", time(one.started_ms), until, name, None, one.outcome or "", failed)
+    if since is not None and work.ended_ms is None:
+        yield TimelineBar("wait", time(since), None, name, None, work.waits_for or "queued", False)
+    elif since is not None and work.ended_ms is not None and work.ended_ms - since >= SHORTEST_WAIT_MS:
+        yield TimelineBar("wait", time(since), time(work.ended_ms), name, None, label, False)
     started = {one.epoch: one.started_ms for one in attempts}
     ends = dict(started)
     for step in steps:
-        first_ms = started.get(step.epoch, 0)
-        since_ms = ends.get(step.epoch, step.at_ms) if step.duration_ms is None else step.at_ms - step.duration_ms
+        begun = ends.get(step.epoch, step.at_ms) if step.duration_ms is None else step.at_ms - step.duration_ms
+        begun = min(max(started.get(step.epoch, 0), begun), step.at_ms)
         ends[step.epoch] = step.at_ms
         kind: BarKind = "model" if step.tool is None else "tool"
-        label = (work.model if step.tool is None else step.tool)[:LABEL_CHARACTERS]
-        start_ms = min(max(first_ms, since_ms), step.at_ms)
-        bars.append(Bar(kind, start_ms, step.at_ms, work.number, step.k + 1, label, step.failed))
-    return bars
+        label = (step.tool or work.model)[:LABEL_CHARACTERS]
+        yield TimelineBar(kind, time(begun), time(step.at_ms), name, step.k + 1, label, step.failed)
 
 
-def _is_failure(attempt: AttemptRow) -> bool:
-    return attempt.outcome is not None and attempt.outcome not in IN_ORDER
-
-
-def _waits(work: WorkRow, attempts: Sequence[AttemptRow]) -> list[Bar]:
-    """Return the waits before, between and after the attempts of ``work``."""
-    waits: list[Bar] = []
-    since_ms: int | None = work.enqueued_ms
-    label = "queued"
-    for one in attempts:
-        if since_ms is not None and one.started_ms - since_ms >= SHORTEST_WAIT_MS:
-            waits.append(Bar("wait", since_ms, one.started_ms, work.number, None, label, False))
-        since_ms, label = one.ended_ms, one.outcome or "queued"
-    if since_ms is not None and (work.ended_ms is None or work.ended_ms - since_ms >= SHORTEST_WAIT_MS):
-        label = label if work.ended_ms is not None else work.waits_for or "queued"
-        waits.append(Bar("wait", since_ms, work.ended_ms, work.number, None, label, False))
-    return waits
-
-
-def newest(bars: Sequence[Bar], limit: int) -> list[Bar]:
-    """Return at most ``limit`` bars, oldest first. Attempts and waits precede calls, and the newest are kept."""
-    kept = sorted(bars, key=lambda bar: (bar.step is None, bar.at_ms))[-limit:]
-    return sorted(kept, key=lambda bar: (bar.at_ms, bar.step or 0))
+def newest(bars: Iterable[TimelineBar], limit: int) -> list[TimelineBar]:
+    """Return at most ``limit`` bars, oldest first. Calls are left out before attempts and waits, and old ones first."""
+    kept = sorted(bars, key=lambda bar: (bar.step is None, bar.at))[-limit:]
+    return sorted(kept, key=lambda bar: (bar.at, bar.step or 0))
 
 
 _WHY: Final[Mapping[str, str]] = {
     "timeout": "the time limit of the run was reached",
-    "rejected": "the vote decided against it",
-    "cancelled": "it was stopped",
+    "rejected": "the vote rejected the result",
+    "cancelled": "the run was stopped",
 }
 _GRAVITY: Final = ("failed", "dead", "waiting", "incomplete")
 
 
 def why_of(status: str, limited_by: str | None, works: Iterable[WorkRow]) -> str | None:
     """Return the reason that a run is blocked, incomplete or failed; None if nothing prevents its success."""
-    if status == "done" or (status == "running" and limited_by is None):
-        return None
-    if status in _WHY:
-        return _WHY[status]
+    if status in ("done", *_WHY) or (status == "running" and limited_by is None):
+        return _WHY.get(status)
     if limited_by is not None:
-        return f"a limit of the run was reached: {limited_by}"
+        return f"the run reached a limit: {limited_by}"
     worst = sorted((one for one in works if one.state in _GRAVITY), key=lambda one: _GRAVITY.index(one.state))
-    if not worst:
-        return None
-    first = worst[0]
-    if first.state == "waiting":
-        return BY_REASON[first.waits_for].reason
-    more = sum(one.state == first.state for one in worst) - 1
+    if not worst or worst[0].state == "waiting":
+        return BY_REASON[worst[0].waits_for].reason if worst else None
+    first, others = worst[0], sum(one.state == worst[0].state for one in worst) - 1
     cause = f": {first.cause}" if first.cause else ""
-    others = f" ({more} more like it)" if more else ""
-    return f"{instruction_id(first.number)} of {first.name} is {first.state}{cause}{others}"
+    return f"{instruction_id(first.number)} of {first.name} is {first.state}{cause}{f'; {others} more' * bool(others)}"
 
 
-class Said(NamedTuple):
-    """Number ``n`` of messages with the same sender, recipients (separated by blanks) and, if it has a mention, text
-    in lower case."""
+class SentMessage(NamedTuple):
+    """Message with its recipients, separated by blanks."""
 
     sender: str
     addressed: str
-    mentions: str
-    n: int
+    text: str
 
 
-def graph_of(said: Iterable[Said]) -> tuple[tuple[GraphNode, ...], tuple[GraphEdge, ...]]:
+def graph_of(said: Iterable[SentMessage]) -> tuple[tuple[GraphNode, ...], tuple[GraphEdge, ...]]:
     """Return the nodes and edges of the messages ``said``, the most messages first."""
     sent, edges, mentions = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for one in said:
-        sent[one.sender] += one.n
+        sent[one.sender] += 1
+        text = one.text.lower() if "@" in one.text else ""
         for name in set(one.addressed.split()):
             sent[name] += 0
-            edges[one.sender, name] += one.n
-            mentions[one.sender, name] += one.n if f"@{name.lower()}" in one.mentions else 0
-    nodes = tuple(GraphNode(name=name, messages=n) for name, n in sorted(sent.items(), key=lambda one: (-one[1], one)))
-    return nodes, tuple(
-        GraphEdge(sender=pair[0], to=pair[1], messages=n, mentions=mentions[pair])
-        for pair, n in sorted(edges.items(), key=lambda one: (-one[1], one))
-    )
+            edges[one.sender, name] += 1
+            mentions[one.sender, name] += f"@{name.lower()}" in text
+    nodes = (GraphNode(name, n) for name, n in sorted(sent.items(), key=lambda one: (-one[1], one)))
+    ordered = sorted(edges.items(), key=lambda one: (-one[1], one))
+    return tuple(nodes), tuple(GraphEdge(*pair, n, mentions[pair]) for pair, n in ordered)

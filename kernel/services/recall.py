@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
+from itertools import groupby
 from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
@@ -17,11 +18,11 @@ import trio
 
 from kernel.policy.recall import RERANKED, Ranked, RankedPlaces, asked_words, excerpt, fused, rank, remembered
 from kernel.services.embeddings import EmbeddingClient, NoEndpoint, NoVectors, closeness_to, said_in
-from kernel.store import history, recall_index, turn_index
+from kernel.store import history, recall_index, search, turn_index
 from kernel.store.database import Connection
 from kernel.store.feed import Wake
 from kernel.store.recall_index import Index, IndexBroken, IndexUnwritable
-from kernel.store.turn_index import KeptText, TurnFilter, TurnPlace
+from kernel.store.turn_index import KeptText, Kind, TurnFilter, TurnPlace
 from kernel.store.writer import StoreLog
 from protocol.agent_memory import Entry, Tier
 from protocol.api.history import HistoryCall, HistoryFound, HistoryHit, HistoryPage, HistoryTurn, Reindexed
@@ -109,12 +110,7 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
 
         ``vectors``: True requires embeddings, False uses words only, None uses embeddings if a gain was measured.
         """
-        asked = asked_words(query)
-        if not asked:
-            raise Refused(
-                "bad_request", f"query {query[:40]!r} has no searchable word", "use words from the conversation"
-            )
-        await self._follow(PATIENCE_SECONDS)
+        asked = await self._asked(query)
         wanted_vectors = vectors
         if vectors is None:
             wanted_vectors = self.embeddings is not None and self.embeddings.proven(agent)
@@ -149,6 +145,25 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
             behind=self._behind,
             ranked="vectors" if used else "words",
         )
+
+    async def search_all(
+        self, query: str, kind: Kind | None, space: str | None, wanted: slice
+    ) -> tuple[list[HistoryTurn], int, bool]:
+        """Return the ``wanted`` turns of all agents, best first, the total number, and whether the index is behind.
+        Raises Refused."""
+        best = await self._ask(search.turns, await self._asked(query), kind, space)
+        texts: dict[TurnPlace, HistoryTurn] = {}
+        for agent, places in groupby(sorted(best[wanted]), lambda one: one[0]):
+            texts |= await self.log.reader.read(history.texts, agent, [place for _, place in places])
+        return [texts[place] for _, place in best[wanted] if place in texts], len(best), self._behind
+
+    async def _asked(self, query: str) -> tuple[str, ...]:
+        """Return the words of a query after the update of the index. Raises Refused."""
+        if not (asked := asked_words(query)):
+            text = f"query {query[:40]!r} has no searchable word"
+            raise Refused("bad_request", text, "use words from the conversation")
+        await self._follow(PATIENCE_SECONDS)
+        return asked
 
     async def _closest(
         self, agent: str, query: str, best: Sequence[turn_index.RankedTurn]

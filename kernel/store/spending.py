@@ -4,14 +4,16 @@ Queries for budgets use an index and depend on the window, not on the queue.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import apsw
 import msgspec
 
 from kernel.store import rows
 from kernel.store.rows import Sql, instruction_sql
+from kernel.store.transaction import rfc3339
 from protocol.api.kernel import GROUPED_BY, GroupedBy, UsageGroup, UsageReport, UsageRow
+from protocol.api.overview import OverviewHour
 from protocol.errors import Refused
 from protocol.instruction import ENDED, LARGEST, Status, Usage
 from protocol.names import SpaceId, number_of, place_of
@@ -278,3 +280,56 @@ def _group(key: dict[str, str], work: list[_EndedRow], landed: list[_LandedRow] 
         merges=merges,
         cost_per_merge=round(spent / merges, 6) if merges and spent else None,
     )
+
+
+HOUR_MS: Final = 60 * MINUTE_MS
+
+# Spending by agent, and ended work in one pass over an index that has the time of its end.
+HOURS: Final = """
+SELECT hour AS at, CAST(total(tokens) AS INTEGER) AS tokens, round(total(usd), 6) AS cost_usd, sum(ended) AS ended,
+  sum(failed) AS failed FROM (
+  SELECT s.minute / 60 AS hour, s.tokens, s.usd, 0 AS ended, 0 AS failed
+  FROM agents AS a CROSS JOIN spending AS s ON s.agent = a.key AND s.minute >= :since * 60
+  UNION ALL
+  SELECT i.ended_ms / 3600000, 0, 0, 1, i.state IN ('failed', 'dead') FROM instructions AS i
+  INDEXED BY instructions_ended WHERE i.ended_ms IS NOT NULL AND i.ended_ms >= :since * 3600000)
+GROUP BY 1
+"""
+
+
+def hours(conn: apsw.Connection, now_ms: int) -> tuple[OverviewHour, ...]:
+    """Return the work of the last 24 hours, oldest first. Reads all of it: call in a thread."""
+    last = now_ms // HOUR_MS
+    found = rows.each(conn.execute(HOURS, {"since": last - 23}), HOURS, OverviewHour, at=_hour_text)
+    made = {row.at: row for row in found}
+    times = map(_hour_text, range(last - 23, last + 1))
+    return tuple(made.get(at) or OverviewHour(at, 0.0, 0, 0, 0) for at in times)
+
+
+def _hour_text(hour: int) -> str:
+    return rfc3339(hour * HOUR_MS)
+
+
+tokens_since = Sql("""
+SELECT CAST(total(s.tokens) AS INTEGER) FROM agents AS a CROSS JOIN spending AS s ON s.agent = a.key AND s.minute > ?
+""").scalar(int)
+"""Return the tokens that all agents used after a minute."""
+
+
+class Spent(NamedTuple):
+    """Usage of an agent or model at a time."""
+
+    name: str
+    at_ms: int
+    usage: Usage
+
+
+ended_usage = Sql(
+    instruction_sql("""
+SELECT CASE :by WHEN 'agent' THEN i.agent ELSE coalesce(i.model, '') END AS name,
+  i.ended_ms / :bucket * :bucket AS at_ms, {spent}
+FROM instructions AS i INDEXED BY instructions_ended
+WHERE i.ended_ms IS NOT NULL AND i.ended_ms >= :since AND i.ended_ms < :until GROUP BY 1, 2 LIMIT :limit
+""")
+).rows(Spent)
+"""Return the usage of work that ended in a period, by name and start of the bucket. Reads all of it."""

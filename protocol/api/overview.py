@@ -5,7 +5,7 @@ from typing import Literal
 from protocol.api.document import Body, Document
 
 
-class OverviewHour(Body, frozen=True, kw_only=True):
+class OverviewHour(Body, frozen=True):
     """Work of one hour, which starts at ``at``. ``failed`` is part of ``ended``."""
 
     at: str
@@ -16,14 +16,16 @@ class OverviewHour(Body, frozen=True, kw_only=True):
 
 
 class Overview(Document, frozen=True, kw_only=True):
-    """GET /overview. ``today`` starts at 00:00 UTC."""
+    """GET /overview. ``today`` starts at 00:00 UTC; ``tokens_per_minute`` is the average of the last five minutes.
+
+    ``waiting``: agents whose work waits, and those that are paused, stopped or in error. ``hours``: the last 24 hours,
+    oldest first.
+    """
 
     project: str
     """Root of the project."""
     running: int
-    """Number of agents with a running attempt."""
     waiting: int
-    """Number of agents whose work waits, including agents that are paused, stopped or in error."""
     idle: int
     needs: int
     """Number of needs of the project, the ``total`` of ``awk needs``."""
@@ -33,9 +35,7 @@ class Overview(Document, frozen=True, kw_only=True):
     spend_today_usd: float
     """Cost of today's work with a known price."""
     tokens_per_minute: float
-    """Average of the last five minutes."""
     hours: tuple[OverviewHour, ...]
-    """The last 24 hours, oldest first. The last one is the current hour."""
     schema: str = "awk/overview/1"
 
 
@@ -43,7 +43,7 @@ SpendingBy = Literal["agent", "model"]
 Bucket = Literal["minute", "hour", "day"]
 
 
-class SpendingPoint(Body, frozen=True, kw_only=True):
+class SpendingPoint(Body, frozen=True):
     """Usage in the period that starts at ``at``. Input tokens include cached ones."""
 
     at: str
@@ -52,7 +52,7 @@ class SpendingPoint(Body, frozen=True, kw_only=True):
     output_tokens: int
 
 
-class SpendingLine(Body, frozen=True, kw_only=True):
+class SpendingLine(Body, frozen=True):
     """Usage of one agent or model. Periods without usage are omitted."""
 
     name: str
@@ -60,12 +60,11 @@ class SpendingLine(Body, frozen=True, kw_only=True):
 
 
 class SpendingSeries(Document, frozen=True, kw_only=True):
-    """GET /spending: usage over time. Of a run, by the time of each step; otherwise by the end of the work."""
+    """GET /spending: usage over time, the most expensive agent or model first."""
 
     by: SpendingBy
     bucket: Bucket
     series: tuple[SpendingLine, ...]
-    """The most expensive agent or model first."""
     total_usd: float
     schema: str = "awk/spending/1"
 
@@ -73,8 +72,11 @@ class SpendingSeries(Document, frozen=True, kw_only=True):
 SearchKind = Literal["message", "step", "document"]
 
 
-class SearchHit(Body, frozen=True, kw_only=True):
-    """Message (``m12``), step of an instruction (``i7``), or document (its file) with the words of a search."""
+class SearchHit(Body, frozen=True):
+    """Message (``m12``), step of an instruction (``i7``), or document (its file), with an excerpt of its text.
+
+    ``agent``: sender of the message, agent of the step, or last author of the document.
+    """
 
     kind: SearchKind
     id: str
@@ -82,17 +84,17 @@ class SearchHit(Body, frozen=True, kw_only=True):
     """Number of the step in the transcript of its instruction."""
     space: str
     agent: str
-    """Sender of the message, agent of the step, or last author of the document."""
     at: str
     text: str
-    """Excerpt around the first matching word."""
 
 
 class SearchFound(Document, frozen=True, kw_only=True):
-    """GET /search: documents first, then messages and steps, best match first. Pass ``next`` as ``after``."""
+    """GET /search: documents first, then messages and steps, best match first. Pass ``next`` as ``after``.
+
+    ``behind``: the newest messages and steps are not indexed yet.
+    """
 
     found: tuple[SearchHit, ...]
     next: str | None = None
     behind: bool = False
-    """Whether the newest messages and steps are not indexed yet."""
     schema: str = "awk/search/1"

@@ -12,9 +12,11 @@ BarKind = Literal["attempt", "model", "tool", "wait"]
 MarkKind = Literal["vote", "merge", "task", "approval"]
 
 
-class TimelineBar(Body, frozen=True, kw_only=True):
-    """Period of an instruction: an attempt, a model or tool call within it, or a wait. ``until`` is null while it
-    lasts."""
+class TimelineBar(Body, frozen=True):
+    """Attempt of an instruction, model or tool call within it, or wait. ``until`` is null while it lasts.
+
+    ``label``: outcome of the attempt, model, tool, or reason of the wait.
+    """
 
     kind: BarKind
     at: str
@@ -23,7 +25,6 @@ class TimelineBar(Body, frozen=True, kw_only=True):
     step: int | None
     """Number of the call in the transcript of its instruction."""
     label: str
-    """Outcome of the attempt, model, tool, or reason of the wait."""
     failed: bool
 
 
@@ -55,7 +56,7 @@ class TimelineMessage(Body, frozen=True, kw_only=True):
     text: str
 
 
-class LeftOut(Body, frozen=True, kw_only=True):
+class LeftOut(Body, frozen=True):
     """Number of older bars and messages that exceed the limits of a timeline."""
 
     bars: int = 0
@@ -63,7 +64,10 @@ class LeftOut(Body, frozen=True, kw_only=True):
 
 
 class Timeline(Document, frozen=True, kw_only=True):
-    """GET /runs/<run>/timeline: a lane for each agent that worked, or sent or received a message, by first activity."""
+    """GET /runs/<run>/timeline: a lane for each agent that worked, or sent or received a message, by first activity.
+
+    ``why``: reason that the run is blocked, incomplete or failed, in a sentence.
+    """
 
     run: str
     space: str
@@ -71,7 +75,6 @@ class Timeline(Document, frozen=True, kw_only=True):
     report: RunReport
     """Report without messages."""
     why: str | None = None
-    """Reason that the run is blocked, incomplete or failed, in a sentence."""
     since: str = field(name="from")
     until: str | None = field(name="to")
     lanes: tuple[TimelineLane, ...]
@@ -81,14 +84,14 @@ class Timeline(Document, frozen=True, kw_only=True):
     schema: str = "awk/timeline/1"
 
 
-class GraphNode(Body, frozen=True, kw_only=True):
+class GraphNode(Body, frozen=True):
     """Agent, user or system, with the number of messages that it sent."""
 
     name: str
     messages: int
 
 
-class GraphEdge(Body, frozen=True, kw_only=True):
+class GraphEdge(Body, frozen=True):
     """Messages from one sender to one recipient. ``mentions``: messages whose text mentions the recipient."""
 
     sender: str = field(name="from")

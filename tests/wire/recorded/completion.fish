@@ -682,6 +682,10 @@ complete -c agent-worker -n '__agent_worker_at show' -l prompt -d 'for an instru
 complete -c agent-worker -n '__agent_worker_at show' -l steps -d 'for an instruction: print each model and tool call'
 complete -c agent-worker -n '__agent_worker_at show' -l full -d 'with --steps: print arguments and results in full'
 complete -c agent-worker -n '__agent_worker_at show' -s n -d 'with --steps: number of first calls (default: 1000; 0: all)' -r -f
+complete -c agent-worker -n '__agent_worker_at show' -l timeline -d 'for a run: draw the work of each agent over time'
+complete -c agent-worker -n '__agent_worker_at show' -l graph -d 'for a run: print the graph of its messages' -r -f -a 'dot mermaid'
+complete -c agent-worker -n '__agent_worker_at show' -l html -d 'for a run: write a web page with its timeline to FILE' -r -F
+complete -c agent-worker -n '__agent_worker_at show' -l force -d 'with --html: replace an existing file'
 complete -c agent-worker -n '__agent_worker_at show' -l archive -d 'read from this file of awk export, without a kernel' -r -F
 complete -c agent-worker -n '__agent_worker_at show' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at show' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -1772,6 +1776,10 @@ complete -c awk -n '__agent_worker_at show' -l prompt -d 'for an instruction: pr
 complete -c awk -n '__agent_worker_at show' -l steps -d 'for an instruction: print each model and tool call'
 complete -c awk -n '__agent_worker_at show' -l full -d 'with --steps: print arguments and results in full'
 complete -c awk -n '__agent_worker_at show' -s n -d 'with --steps: number of first calls (default: 1000; 0: all)' -r -f
+complete -c awk -n '__agent_worker_at show' -l timeline -d 'for a run: draw the work of each agent over time'
+complete -c awk -n '__agent_worker_at show' -l graph -d 'for a run: print the graph of its messages' -r -f -a 'dot mermaid'
+complete -c awk -n '__agent_worker_at show' -l html -d 'for a run: write a web page with its timeline to FILE' -r -F
+complete -c awk -n '__agent_worker_at show' -l force -d 'with --html: replace an existing file'
 complete -c awk -n '__agent_worker_at show' -l archive -d 'read from this file of awk export, without a kernel' -r -F
 complete -c awk -n '__agent_worker_at show' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at show' -l project -d 'project directory (default: found from the current one)' -r -F
