@@ -49,7 +49,7 @@ def configure_show(parser: argparse.ArgumentParser) -> None:
 def run_show(context: Context) -> int:
     """Print each object; with ``--json``, one document per line."""
     if context.args.html and len(context.args.ids) > 1:
-        raise Failure("usage", "--html takes one run")
+        raise Failure("usage", "--html requires exactly one run")
     for place, name in enumerate(context.args.ids):
         if place and not context.args.json:
             context.out.lines([""])
@@ -58,7 +58,7 @@ def run_show(context: Context) -> int:
 
 
 def show_object(context: Context, name: str) -> int:
-    """Print a view of the run or instruction ``name``."""
+    """Print the run or instruction ``name``, or the requested view of it."""
     args = context.args
     views = [view for view in (*_OF_RUN, *_OF_INSTRUCTION) if getattr(args, view)]
     is_instruction = _INSTRUCTION.fullmatch(name) is not None
