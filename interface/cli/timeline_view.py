@@ -71,9 +71,8 @@ def timeline_lines(found: Timeline, screen: Screen) -> list[str]:
         counts[round(place(one.at))] += 1
     said = ["*" if count > 9 else str(count or " ") for count in counts]
     lines += ["messages".ljust(margin) + "".join(said).rstrip(), "", _LEGEND]
-    marks = sorted((mark.at, lane.agent, mark) for lane in found.lanes for mark in lane.marks)
-    rows = [[at, agent, mark.kind, mark.id, mark.label] for at, agent, mark in marks[-MARKS:]]
-    lines += ["", *table(["AT", "AGENT", "MARK", "ID", "WHAT"], rows, screen)] if rows else []
+    marks = sorted([one.at, lane.agent, one.kind, one.id, one.label] for lane in found.lanes for one in lane.marks)
+    lines += ["", *table(["AT", "AGENT", "MARK", "ID", "WHAT"], marks[-MARKS:], screen)] if marks else []
     left = found.left_out
     older = f"older and not shown: {left.bars:,} bars, {left.messages:,} messages"
     return [*lines, older] if left.bars or left.messages else lines

@@ -6,6 +6,7 @@ from typing import Annotated, Final, TypeVar
 
 import apsw
 import msgspec
+from msgspec.structs import replace
 
 from kernel.operations import needs
 from kernel.operations.archives import redaction_for
@@ -128,10 +129,8 @@ def timeline_of(conn: apsw.Connection, run: WorkflowRecord, now_ms: int, redacti
     cut = len(works) == WORKS or BARS in (len(tried), len(steps))
     total = timeline.count_bars(conn, run.id) + waits if cut else len(bars)
     names: dict[str, str] = {instruction_id(work.number): work.name for work in works}
-    bars_in, marks_in = (
-        _by(kept, lambda one: names[one.instruction]),
-        _by(timeline.marks(conn, run), lambda one: one[0]),
-    )
+    bars_in = _by(kept, lambda one: names[one.instruction])
+    marks_in = _by(timeline.marks(conn, run), lambda one: one[0])
     report, said = report_of(conn, run, now_ms, said=False), timeline.messages(conn, run.id, MESSAGES)
     return Timeline(
         run=run_id(run.id),
@@ -147,7 +146,7 @@ def timeline_of(conn: apsw.Connection, run: WorkflowRecord, now_ms: int, redacti
             )
             for name in timeline.agents(conn, run.id)
         ),
-        messages=redaction.of_row(said[::-1]),
+        messages=tuple(replace(one, text=redaction.of(one.text)) for one in reversed(said)),
         left_out=LeftOut(total - len(kept), timeline.count_messages(conn, run.id) - len(said)),
     )
 
@@ -177,16 +176,15 @@ def spending_series(conn: apsw.Connection, asked: SpendingRequest, now_ms: int) 
         period = {"by": asked.by, "bucket": size, "since": since, "until": until, "largest": LARGEST}
         spent: Iterable[Spent] = spending.ended_usage(conn, limit=GROUPS_LIMIT, **period)
     else:
-        works = {
-            one.number: one.name if asked.by == "agent" else one.model for one in timeline.works(conn, run.id, WORKS)
-        }
-        steps = timeline.steps(conn, tuple(works), 10 * BARS)
-        spent = (Spent(works[one.instruction], one.at_ms, one.usage) for one in steps if one.usage is not None)
+        works = timeline.works(conn, run.id, WORKS)
+        names = {one.number: one.name if asked.by == "agent" else one.model for one in works}
+        steps = timeline.steps(conn, tuple(names), 10 * BARS)
+        used = [(one, one.usage) for one in steps if one.usage is not None and since <= one.at_ms < until]
+        spent = [Spent(names[one.instruction], one.at_ms, usage) for one, usage in used]
     sums: defaultdict[str, defaultdict[int, Usage]] = defaultdict(lambda: defaultdict(Usage))
     for one in spent:
-        if since <= one.at_ms + size and one.at_ms < until:
-            at_ms = one.at_ms // size * size
-            sums[one.name][at_ms] = sums[one.name][at_ms].plus(one.usage)
+        points = sums[one.name]
+        points[one.at_ms // size * size] = points[one.at_ms // size * size].plus(one.usage)
     if sum(map(len, sums.values())) >= GROUPS_LIMIT:
         hint = "request a shorter period or a longer bucket"
         raise Refused("too_large", f"report has more than {GROUPS_LIMIT} points", hint)

@@ -118,13 +118,13 @@ class SentMessage(NamedTuple):
 def graph_of(said: Iterable[SentMessage]) -> tuple[tuple[GraphNode, ...], tuple[GraphEdge, ...]]:
     """Return the nodes and edges of the messages ``said``, the most messages first."""
     sent, edges, mentions = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for one in said:
-        sent[one.sender] += 1
-        text = one.text.lower() if "@" in one.text else ""
-        for name in set(one.addressed.split()):
+    alike = Counter((one.sender, one.addressed, one.text.lower() if "@" in one.text else "") for one in said)
+    for (sender, addressed, text), n in alike.items():
+        sent[sender] += n
+        for name in set(addressed.split()):
             sent[name] += 0
-            edges[one.sender, name] += 1
-            mentions[one.sender, name] += f"@{name.lower()}" in text
+            edges[sender, name] += n
+            mentions[sender, name] += n * (f"@{name.lower()}" in text)
     nodes = (GraphNode(name, n) for name, n in sorted(sent.items(), key=lambda one: (-one[1], one)))
     ordered = sorted(edges.items(), key=lambda one: (-one[1], one))
     return tuple(nodes), tuple(GraphEdge(*pair, n, mentions[pair]) for pair, n in ordered)

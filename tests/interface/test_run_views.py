@@ -46,10 +46,11 @@ def a_run(**more: Any) -> Timeline:
         bar("tool", 21, 30, step=2), bar("tool", 31, 35, step=3, failed=True),
     )  # fmt: skip
     mark = TimelineMark(kind="vote", at=at(60), id="p1", label="yes")
+    also = TimelineMark(kind="vote", at=at(60), id="p2", label="no")
     said = TimelineMessage(seq=1, at=at(10), sender="user", to=("bob",), kind="said", text="go")
     fields = {
         "until": at(70),
-        "lanes": (TimelineLane(agent="alice", bars=bars, marks=(mark,)), TimelineLane(agent="bob")),
+        "lanes": (TimelineLane(agent="alice", bars=bars, marks=(mark, also)), TimelineLane(agent="bob")),
     }
     return timeline("x", **{**fields, "messages": (said,), **more})
 

@@ -1,5 +1,6 @@
 """The project at a glance: GET /overview, /spending and /search, and the timeline and graph of a run."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from kernel.store.transitions.close import close
 from kernel.store.transitions.journal import journal
 from protocol.instruction import Usage
 from protocol.ipc import Entry
-from tests.builders.api import ServedKernel
+from tests.builders.api import ServedKernel, serve_kernel
 
 SPENT = Usage(input_tokens=10, cache_read_tokens=5, output_tokens=2, cost_usd=0.5)
 
@@ -122,6 +123,16 @@ async def test_votes_tasks_and_approvals_are_marks_of_their_agents(kernel: Serve
     ]  # fmt: skip
 
 
+async def test_secrets_are_replaced_by_words_for_them(tmp_path: Path) -> None:
+    async with serve_kernel(tmp_path, {"DEPLOY_TOKEN": "hunter2-hunter2"}) as kernel:
+        agent = tmp_path / "project/.agents/alice.yaml"
+        agent.write_text(agent.read_text() + "env: [DEPLOY_TOKEN]\n")
+        await kernel.ask("POST", "/workflows", {"workflow": "task", "trust": True})
+        await kernel.ask("POST", "/messages", {"to": "@task", "text": "it is hunter2-hunter2"})
+        messages = (await kernel.get("/runs/r1/timeline"))["messages"]
+        assert messages[-1]["text"] == "it is [DEPLOY_TOKEN]"
+
+
 async def test_a_graph_counts_messages_and_mentions_of_a_period(kernel: ServedKernel) -> None:
     await works(kernel)
     found = await kernel.get("/runs/r1/graph")
@@ -136,9 +147,7 @@ async def test_a_graph_counts_messages_and_mentions_of_a_period(kernel: ServedKe
 @pytest.mark.parametrize(
     ("query", "name"), [("", "alice"), ("by=model", ""), ("run=r1", "alice"), ("run=r1&by=model", "")]
 )
-async def test_spending_is_the_same_over_time_by_agent_and_by_model(
-    kernel: ServedKernel, query: str, name: str
-) -> None:
+async def test_spending_is_the_same_by_agent_and_by_model(kernel: ServedKernel, query: str, name: str) -> None:
     await works(kernel)
     found = await kernel.get(f"/spending?bucket=minute&{query}")
     point = {"at": "2023-11-14T22:13:00.000Z", "cost_usd": 0.5, "input_tokens": 15, "output_tokens": 2}
