@@ -55,15 +55,7 @@ class NoteRow(msgspec.Struct, frozen=True, kw_only=True):
 def note_rows(notes: Iterable[Note], first: int = 1) -> tuple[NoteRow, ...]:
     """Convert notes to rows, numbered from ``first``."""
     return tuple(
-        NoteRow(
-            n=n,
-            file=note.file,
-            date=note.date or None,
-            title=note.title,
-            text=note.text,
-            trust=note.trust,
-            source=note.source,
-        )
+        NoteRow(n=n, trust=note.trust, **{**note._asdict(), "date": note.date or None})
         for n, note in enumerate(notes, first)
     )
 

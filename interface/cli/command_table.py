@@ -12,7 +12,7 @@ from interface.cli.parsing import Arguments, declare, json_flag
 if TYPE_CHECKING:
     import argparse
 
-Configure = Callable[["argparse.ArgumentParser"], None]
+Configure = Callable[["argparse.ArgumentParser"], object]
 Run = Callable[[Context], int]
 
 

@@ -55,7 +55,7 @@ class _Declared:
 
 
 def plain_arguments(
-    configure: "Callable[[argparse.ArgumentParser], None]", words: Sequence[str]
+    configure: "Callable[[argparse.ArgumentParser], object]", words: Sequence[str]
 ) -> "argparse.Namespace | None":
     """Parse ``words`` if they consist of flags without values and of words; return None to use argparse."""
     declared = _Declared()
@@ -108,6 +108,14 @@ def declare(arguments: Arguments, parser: "argparse.ArgumentParser") -> None:
 
 
 WORKFLOW: Final = argument("target", metavar="@WORKFLOW[:TAG]", help="workflow; its latest run is used")
+trust_flag: Final = switch("--trust", about="trust the commands in the project's files (setup, shell)")
+"""Flag of commands that run commands of the project's files."""
+archive_flag: Final = argument("--archive", metavar="FILE", help="read from this file of awk export, without a kernel")
+"""Flag of commands that can read an archive."""
+jsonl_flag: Final = switch("--jsonl", about="print one JSON object per line as items arrive")
+"""Flag of every command that streams."""
+json_flag: Final = switch("--json", about="print one JSON document")
+"""Flag of every command that prints data."""
 
 
 def flag(parser: "argparse.ArgumentParser", *names: str, about: str) -> None:
@@ -115,29 +123,9 @@ def flag(parser: "argparse.ArgumentParser", *names: str, about: str) -> None:
     parser.add_argument(*names, action="store_true", help=about)
 
 
-def json_flag(parser: "argparse.ArgumentParser") -> None:
-    """Add ``--json``, for every command that prints data."""
-    flag(parser, "--json", about="print one JSON document")
-
-
 def all_projects_flag(parser: "argparse.ArgumentParser", what: str) -> None:
     """Add ``-A``, for commands that can query all projects of the user."""
     flag(parser, "-A", "--all-projects", about=what)
-
-
-def jsonl_flag(parser: "argparse.ArgumentParser") -> None:
-    """Add ``--jsonl``, for every command that streams."""
-    flag(parser, "--jsonl", about="print one JSON object per line as items arrive")
-
-
-def archive_flag(parser: "argparse.ArgumentParser") -> None:
-    """Add ``--archive``, for commands that can read an archive."""
-    parser.add_argument("--archive", metavar="FILE", help="read from this file of awk export, without a kernel")
-
-
-def trust_flag(parser: "argparse.ArgumentParser") -> None:
-    """Add ``--trust``, for commands that run commands of the project's files."""
-    flag(parser, "--trust", about="trust the commands in the project's files (setup, shell)")
 
 
 def workflow_flags(parser: "argparse.ArgumentParser") -> None:

@@ -300,9 +300,8 @@ def _source(context: Context, client: Client | None, name: str) -> _Source:
         keys, lost = translate(os.path.join(context.cwd, asked), name)
         return _Source(keys, tuple(f"not converted: {what}" for what in lost))
     if client is None:
-        raise Failure(
-            "no_kernel", f"no kernel is running to look up agent {asked}", "start the kernel, or name a .md file"
-        )
+        hint = "start the kernel, or name a .md file"
+        raise Failure("no_kernel", f"no kernel is running to look up agent {asked}", hint)
     info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(asked)}"))
     if not info["ephemeral"]:
         raise Failure("usage", f"{asked} already has a file: {info['file']}", f"copy it to {agent_file(name)}")
@@ -328,9 +327,8 @@ def keys_of_flags(context: Context) -> dict[str, Value]:
         root = context.project.root
         path = os.path.relpath(os.path.realpath(os.path.join(context.cwd or root, args.system_file)), root)
         if path.startswith(os.pardir):
-            raise Failure(
-                "usage", f"{args.system_file} is outside the project at {root}", "keep the file in the project"
-            )
+            hint = "keep the file in the project"
+            raise Failure("usage", f"{args.system_file} is outside the project at {root}", hint)
         keys["prompt"] = {"system_file": path}
     soul: Mapping[str, Value] = {
         "role": args.role,

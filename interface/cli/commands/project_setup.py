@@ -1,6 +1,5 @@
 """``awk init``, ``adopt``, ``validate``, ``config``, ``schema``, ``doctor``, ``worker``: examples, checks of setups."""
 
-import argparse
 import json
 import os
 import re
@@ -19,7 +18,7 @@ from interface.cli.command_parser import Subcommand, Subcommands, duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, escape, one_line, table, width
-from interface.cli.parsing import flag, json_flag
+from interface.cli.parsing import Arguments, argument, json_flag, switch
 from interface.cli.prompts import can_ask, confirm
 from interface.discovery import NotOurKernel, is_locked, recorded_endpoint, reject_reason
 from interface.failure import Failure, Unreachable
@@ -37,12 +36,6 @@ _KIND_OF: Final = {".agents": "agent", ".workflows": "workflow", "": "project"}
 _COLUMN: Final = 48
 """Column in which origins start, if the value before is short enough."""
 _STEP: Final = 2
-
-
-def configure_validate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE", nargs="*", help="agent, workflow or project files (default: all)")
-    flag(parser, "--report", about="warn about workflows that give awk run --report github or sarif no findings")
-    json_flag(parser)
 
 
 def run_validate(context: Context) -> int:
@@ -66,12 +59,6 @@ def validation_lines(checked: Validation, screen: Screen) -> list[str]:
         wrong = f"{screen.style('wrong', 'red')}  {name}: {count} {'error' if count == 1 else 'errors'}"
         lines.append(wrong if count else f"{screen.style('ok', 'green')}     {name}")
     return lines or ["nothing to check: no .agents, no .workflows, no project file"]
-
-
-def configure_config(parser: argparse.ArgumentParser) -> None:
-    about = "file, agent, @workflow or agent@workflow (default: project)"
-    parser.add_argument("asked", metavar="FILE|NAME", nargs="?", help=about)
-    json_flag(parser)
 
 
 def run_config(context: Context) -> int:
@@ -108,11 +95,6 @@ def _mapping(
             lines = _mapping(item, f"{at}[{index}]", origins, indent + 2 * _STEP, screen)
             for number, line in enumerate(lines):
                 yield line if number else f"{margin}  - {line[indent + 2 * _STEP :]}"
-
-
-def configure_schema(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", choices=KINDS, nargs="?", help="kind of file")
-    flag(parser, "--write", about=f"write all schemas to {FOLDER}, which headers of files refer to")
 
 
 def run_schema(context: Context) -> int:
@@ -159,14 +141,6 @@ LIST: Final = "list"
 MODELS: Final = {"claude": "sonnet"}
 """Default model by CLI backend: one that users of the CLI usually have access to."""
 _SCRIPTED: Final = re.compile(r"^( *)model: mock/.*$", re.MULTILINE)
-
-
-def configure_init(parser: argparse.ArgumentParser) -> None:
-    about = f"example to create (default: {DEFAULT}); list: print the examples"
-    parser.add_argument("--example", choices=[*_names(), LIST], default=DEFAULT, help=about)
-    about = "program that runs the agents (default: scripted answers without a model)"
-    parser.add_argument("--backend", choices=sorted(name for name in CLIS if BACKENDS[name].binaries), help=about)
-    parser.add_argument("-m", "--model", metavar="MODEL", help="with --backend: model of the agents (claude: sonnet)")
 
 
 def run_init(context: Context) -> int:
@@ -235,11 +209,6 @@ def _names() -> list[str]:
 
 def _unwritable(path: Path, error: OSError) -> Failure:
     return Failure("failed", f"{path} cannot be written: {error.strerror or error}")
-
-
-def configure_adopt(parser: argparse.ArgumentParser) -> None:
-    flag(parser, "--yes", about="write the files without confirmation")
-    json_flag(parser)
 
 
 def run_adopt(context: Context) -> int:
@@ -338,15 +307,6 @@ DEFAULT_SECONDS: Final = 60.0
 MESSAGE: Final = "Say hello."
 
 
-def configure_worker_check(parser: argparse.ArgumentParser) -> None:
-    what = "worker program and its arguments, as in command:; quote options or put them after --"
-    parser.add_argument("command", metavar="CMD", nargs="*", help=what)
-    about = f"message for the worker (default: {MESSAGE})"
-    parser.add_argument("--message", metavar="TEXT", default=MESSAGE, help=about)
-    about = "timeout of each run (default: 60s)"
-    parser.add_argument("--timeout", type=duration, metavar="D", default=DEFAULT_SECONDS, help=about)
-
-
 def run_worker_check(context: Context) -> int:
     from interface.worker_check import WorkerCheck  # noqa: PLC0415  (threads and http.server, for this alone)
 
@@ -367,3 +327,38 @@ def check_lines(found: WorkerCheckReport, screen: Screen) -> list[str]:
     rows = [[row.check, "ok" if row.ok else "FAILED", one_line(row.detail)] for row in checks]
     lines = table(["CHECK", "", "DETAIL"], rows, screen)
     return [*lines, *(f"fix {row.check}: {row.fix}" for row in checks if not row.ok)]
+
+
+_COMMAND: Final = "worker program and its arguments, as in command:; quote options or put them after --"
+_PROGRAM: Final = "program that runs the agents (default: scripted answers without a model)"
+_EXAMPLE: Final = f"example to create (default: {DEFAULT}); list: print the examples"
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "validate": (
+        argument("files", metavar="FILE", nargs="*", help="agent, workflow or project files (default: all)"),
+        switch("--report", about="warn about workflows that give awk run --report github or sarif no findings"),
+        json_flag,
+    ),
+    "config": (
+        argument(
+            "asked", metavar="FILE|NAME", nargs="?", help="file, agent, @workflow or agent@workflow (default: project)"
+        ),
+        json_flag,
+    ),
+    "schema": (
+        argument("kind", choices=KINDS, nargs="?", help="kind of file"),
+        switch("--write", about=f"write all schemas to {FOLDER}, which headers of files refer to"),
+    ),
+    "init": (
+        lambda parser: parser.add_argument("--example", choices=[*_names(), LIST], default=DEFAULT, help=_EXAMPLE),
+        argument("--backend", choices=sorted(name for name in CLIS if BACKENDS[name].binaries), help=_PROGRAM),
+        argument("-m", "--model", metavar="MODEL", help="with --backend: model of the agents (claude: sonnet)"),
+    ),
+    "adopt": (switch("--yes", about="write the files without confirmation"), json_flag),
+    "worker check": (
+        argument("command", metavar="CMD", nargs="*", help=_COMMAND),
+        argument("--message", metavar="TEXT", default=MESSAGE, help=f"message for the worker (default: {MESSAGE})"),
+        argument(
+            "--timeout", type=duration, metavar="D", default=DEFAULT_SECONDS, help="timeout of each run (default: 60s)"
+        ),
+    ),
+}
