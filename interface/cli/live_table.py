@@ -25,8 +25,8 @@ from interface.cli.alerts import NewNeeds, alert
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import cut, one_line, width
-from interface.cli.process_table import Column
-from interface.cli.top_tabs import AGENTS, STYLES, TABS, Details, Tab
+from interface.cli.process_table import Column, cells, columns_for
+from interface.cli.top_tabs import AGENTS, STYLES, TABS, Tab
 from interface.cli.top_view import Question, TopView
 from interface.client import Client
 from interface.discovery import Hanging
@@ -48,7 +48,7 @@ _SEQUENCES: Final = {"A": "up", "B": "down", "5~": "pageup", "6~": "pagedown"}
 _NAMES: Final = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace", "\x1b": "escape", "\t": "tab"}
 
 
-def watch(context: Context, details: Details) -> int:
+def watch(context: Context) -> int:
     """Draw until ``q``. Raises Failure (no_kernel) if the kernel does not return."""
     signals: queue.Queue[Signal] = queue.Queue()
     threading.Thread(target=signal_changes, args=(context, signals), name="events", daemon=True).start()
@@ -57,7 +57,7 @@ def watch(context: Context, details: Details) -> int:
         keys_as_signals(signals),
         Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live,
     ):
-        screen = _Screen(context, details, console, live, signals)
+        screen = _Screen(context, console, live, signals)
         signal: Signal | None = "changed"
         while signal != "quit":
             if signal == "gone":
@@ -99,16 +99,14 @@ def forget_keys(signals: queue.Queue[Signal]) -> None:
 class _Screen:
     """Terminal with the last drawn screen."""
 
-    def __init__(
-        self, context: Context, details: Details, console: Console, live: Live, signals: queue.Queue[Signal]
-    ) -> None:
+    def __init__(self, context: Context, console: Console, live: Live, signals: queue.Queue[Signal]) -> None:
         self._context = context
         self._console = console
         self._live = live
         self._signals = signals
         self._asked: Question | None = None
         self._client: Client | None = None
-        self._view = TopView(context, details)
+        self._view = TopView(context)
         self._state = ""
         self._needs = NewNeeds()
 
@@ -162,13 +160,14 @@ def process_table(
 
     The last column of a tab other than agents is truncated to the remaining width instead.
     """
-    titled = tab.columns(rows)
-    texts = [[cut(one_line(cell), _WIDEST) for cell in tab.cells(row, now, titled)] for row in rows]
+    titled = columns_for(rows, tab.columns)
+    whole = [[one_line(cell) for cell in cells(row, now, titled)] for row in rows]
+    texts = [[cut(cell, _WIDEST) for cell in row] for row in whole]
     if tab is not TABS[AGENTS]:
-        widths = [max(map(width, (column.title, *cells))) for column, *cells in zip(titled, *texts, strict=True)]
+        widths = [max(map(width, (column.title, *shown))) for column, *shown in zip(titled, *texts, strict=True)]
         left = max(columns - sum(widths[:-1]) - _GAP * len(titled), _SHORTEST)
-        for row, text in zip(rows, texts, strict=True):
-            text[-1] = cut(one_line(tab.cells(row, now, titled)[-1]), left)
+        for row, text in zip(whole, texts, strict=True):
+            text[-1] = cut(row[-1], left)
     if chosen is not None:
         texts = [[f"{'> ' if place == chosen else '  '}{text[0]}", *text[1:]] for place, text in enumerate(texts)]
     shown = fitting(titled, texts, columns)

@@ -19,7 +19,7 @@ from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line, read_fields
 from interface.cli.parsing import all_projects_flag, flag, json_flag
-from interface.cli.process_table import age, seconds_between
+from interface.cli.process_table import since
 from interface.cli.requests import NEEDS, Document, count_flag, fetch_list, tell_rest
 from interface.client import PING, Client
 from interface.discovery import Project
@@ -111,13 +111,12 @@ def _by_project(items: Iterable[Any], screen: Screen, now: float) -> list[str]:
 
 def need_lines(item: Any, screen: Screen, now: float) -> list[str]:
     """Return the lines of one need: its text, which agents may have written, and commands that are safe to run."""
-    passed = seconds_between(now, item.since)
     ids = [*item.blocks][:8]
     more = f" and {len(item.blocks) - len(ids)} more" if len(item.blocks) > len(ids) else ""
     facts = (
         one_line(item.id),
         *(() if item.space is None or item.space.startswith("dm:") else (f"in {one_line(item.space)}",)),
-        *(() if passed is None else (f"for {age(-passed)}",)),
+        *((f"for {since(now, item.since)}",) if item.since else ()),
         *((f"blocks {one_line(', '.join(ids))}{more}",) if ids else ()),
     )
     kind = screen.style(one_line(item.kind), _STYLES.get(item.kind, "red"))
