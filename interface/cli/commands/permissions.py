@@ -14,7 +14,7 @@ from interface.cli.output import Screen, escape, one_line, table
 from interface.cli.parsing import Arguments, argument, json_flag, switch
 from interface.cli.requests import AUDIT, GRANTS, PENDING, RULES, act, count_flag, show_list
 from interface.cli.targets import agent_target, workflow_target
-from interface.client import new_key, quoted
+from interface.client import quoted
 from interface.failure import Failure
 from protocol.agent import Scope
 from protocol.api.approvals import ApprovalInfo, ApprovalRules, GrantList, Pending
@@ -37,9 +37,7 @@ ARGUMENTS: Final[Mapping[str, Arguments]] = {
         switch("--all-agents", about="with --always: apply to all agents"),
     ),
     "deny": (
-        argument(
-            "ids", metavar="APPROVAL", nargs="+", help="approval request (a3), or one approval rule to delete (r2)"
-        ),
+        argument("ids", metavar="APPROVAL", nargs="+", help="approval request (a3), or one rule to delete (r2)"),
         _REASON,
         json_flag,
     ),
@@ -92,8 +90,8 @@ def approval_lines(one: ApprovalInfo, _screen: Screen) -> list[str]:
     given = msgspec.json.format(msgspec.json.encode(one.input, order="sorted"), indent=2).decode()
     reasons = [one_line(f"reason: {one.reason}")] if one.reason else []
     exact = _exact(one.input)
-    always = [f"awk approve {one.id} --always {escape(shlex.quote(exact))}"] if one.state == "open" else []
-    always = always if "*" not in exact and exact.isprintable() else []
+    matches = one.state == "open" and "*" not in exact and exact.isprintable()
+    always = [f"awk approve {one.id} --always {escape(shlex.quote(exact))}"] if matches else []
     return [one_line(head), *reasons, *escape(given).split("\n"), *always, *decision_lines(one)]
 
 
@@ -193,9 +191,7 @@ def run_grant_give(context: Context) -> int:
     asked = agent_target(args.to)
     given = {"scope": args.scope, "to": asked.agent, "until": args.until, "uses": args.uses}
     body = {name: value for name, value in given.items() if value is not None}
-    return context.answer(
-        context.kernel().post(f"/spaces/{quoted(str(asked.space))}/grants", body, key=new_key()), grant_lines
-    )
+    return act(context, f"/spaces/{quoted(str(asked.space))}/grants", (), grant_lines, body)
 
 
 def grant_lines(one: dict[str, Any], _screen: Screen) -> list[str]:

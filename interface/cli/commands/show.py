@@ -92,7 +92,8 @@ def _show_run(context: Context, name: str, view: str = "") -> int:
     if view == "html":
         from interface.cli.run_page import write_run_page  # noqa: PLC0415  (other views do without)
 
-        return context.answer(write_run_page(context, decode(document, Timeline)), page_lines)
+        found = decode(document, Timeline)
+        return context.answer(write_run_page(context, found, report_lines(found.report, Screen())), page_lines)
     if view == "graph":
         return context.answer(document, graph_lines, GRAPHS[context.args.graph])
     return context.answer(document, timeline_lines if view else run_lines)
