@@ -12,7 +12,7 @@ import sys
 import termios
 import threading
 import tty
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -21,7 +21,6 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from interface.cli.alerts import NewNeeds, alert
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import cut, one_line, width
@@ -41,6 +40,13 @@ _GAP: Final = 2
 _WIDEST: Final = 28
 """Maximum width of a cell, so that a long model name does not displace other columns."""
 _SHORTEST: Final = 8
+_NOTIFIED_COLUMNS: Final = 200
+_OSC_9: Final = "\x1b]9;{}\x07"
+_OSC_777: Final = "\x1b]777;notify;agent-worker;{}\x07"
+_PROGRAMS: Final = {"iTerm.app": _OSC_9, "WezTerm": _OSC_9, "ghostty": _OSC_9}
+"""Notification by TERM_PROGRAM, unless TERM has one."""
+_TERMS: Final = {"xterm-kitty": _OSC_9, "foot": _OSC_777, "rxvt": _OSC_777, "tmux": "", "screen": ""}
+"""Notification by the start of TERM."""
 Signal = str
 """``changed``, ``quit``, ``gone``, or a key: ``key:up``."""
 _KEY: Final = "key:"
@@ -189,6 +195,26 @@ def fitting(titled: Sequence[Column], texts: Sequence[Sequence[str]], columns: i
         if used > columns:
             return max(place, 1)
     return len(titled)
+
+
+def alert(texts: Collection[str], environ: Mapping[str, str]) -> str:
+    """Return the characters that alert the user to new needs: a bell, and one notification with the first text."""
+    term, by_program = environ.get("TERM", ""), _PROGRAMS.get(environ.get("TERM_PROGRAM", ""), "")
+    forms = (form for start, form in _TERMS.items() if term.startswith(start))
+    more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
+    return "\x07" + next(forms, by_program).format(cut(one_line(next(iter(texts))), _NOTIFIED_COLUMNS) + more)
+
+
+class NewNeeds:
+    """Needs that were not present at the previous check; the first check finds none."""
+
+    _known: frozenset[tuple[str, str, str | None]] | None = None
+
+    def texts(self, items: Collection[Any]) -> list[str]:
+        """Return the texts of the new needs."""
+        now = {(item.kind, item.id, item.since): item.text for item in items}
+        known, self._known = self._known, frozenset(now)
+        return [] if known is None else [text for key, text in now.items() if key not in known]
 
 
 def signal_changes(context: Context, signals: queue.Queue[Signal]) -> None:

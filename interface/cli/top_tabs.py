@@ -53,10 +53,6 @@ def _listed(path: str, kind: type[Any], field: str) -> Callable[[Client], Sequen
     return lambda client: getattr(decode(client.get(path, {"limit": ROWS}), kind), field)
 
 
-def _joined(*names: str) -> Callable[[Any], str]:
-    return lambda row: " ".join(getattr(row, name) for name in names)
-
-
 def tasks(client: Client) -> Sequence[Any]:
     """Query the tasks of the running workflows."""
     found: list[Any] = []
@@ -91,25 +87,25 @@ _TASKS: Final = (
     Column("STATE", lambda row, _now: row.state),
     age_column("AGE", lambda row: row.claimed_at or row.created_at),
     Column("AGENT", lambda row, _now: row.holder or row.for_ or ""),
-    Column("WORKFLOW", lambda row, _now: row.space),
+    Column("WORKFLOW", lambda row, _t: row.space),
     Column("TITLE", _title),
 )
 TABS: Final[Mapping[str, Tab]] = MappingProxyType(
     {
-        AGENTS: Tab(lambda _client: (), target_of, COLUMNS, lambda _client, _row, _now: []),
+        AGENTS: Tab(lambda _c: (), target_of, COLUMNS, lambda _c, _row, _t: []),
         "runs": Tab(
             _listed("/runs", RunList, "runs"),
-            _joined("id"),
+            lambda row: str(row.id),
             _RUNS,
-            lambda client, row, _now: view_lines(run_lines, client.get(f"/runs/{row.id}"), Screen()),
+            lambda client, row, _t: view_lines(run_lines, client.get(f"/runs/{row.id}"), Screen()),
         ),
         "needs": Tab(
             _listed("/needs", NeedList, "items"),
-            _joined("kind", "id"),
+            lambda row: f"{row.kind} {row.id}",
             _NEEDS,
-            lambda _client, row, now: need_lines(row, Screen(), now),
+            lambda _c, row, now: need_lines(row, Screen(), now),
         ),
-        "tasks": Tab(tasks, _joined("space", "id"), _TASKS, lambda _client, row, _now: task_lines(row, Screen())),
+        "tasks": Tab(tasks, lambda row: f"{row.space} {row.id}", _TASKS, lambda _c, row, _t: task_lines(row, Screen())),
     }
 )
 """Tabs in the order of the keys 1 to 4. The rows of ``awk ps`` are queried with the header."""

@@ -1,6 +1,5 @@
 """``awk approve``, ``deny``, ``grant`` and ``audit``: permissions of agents."""
 
-import re
 import shlex
 from collections.abc import Mapping
 from functools import partial
@@ -19,9 +18,8 @@ from interface.failure import Failure
 from protocol.agent import Scope
 from protocol.api.approvals import ApprovalInfo, ApprovalRules, GrantList, Pending
 from protocol.api.history import AuditList
+from protocol.names import number_of
 
-_REQUEST: Final = re.compile(r"a\d+", re.ASCII)
-_RULE: Final = re.compile(r"r\d+", re.ASCII)
 _ALWAYS: Final = (
     "approve this and all future calls of this tool by this agent whose complete input, as in awk needs, matches"
     """ PATTERN: '{"command":"git *"}'; * matches any text, so this also matches 'git x; rm -rf ~'"""
@@ -115,7 +113,7 @@ def run_approve(context: Context) -> int:
 
 def run_deny(context: Context) -> int:
     ids: list[str] = context.args.ids
-    if not any(_RULE.fullmatch(one) for one in ids):
+    if all(number_of(one, "r") is None for one in ids):
         ids = [check_id(name) for name in ids]
         return act(context, "/approvals/{}/deny", ids, approvals_lines, {"reason": context.args.reason})
     if len(ids) > 1:
@@ -129,7 +127,7 @@ def run_deny(context: Context) -> int:
 
 def check_id(name: str) -> str:
     """Return ``name`` if it is the id of an approval request. Raises Failure (usage)."""
-    if not _REQUEST.fullmatch(name):
+    if number_of(name, "a") is None:
         text = f"{name[:100]!r} is not the id of an approval request, such as a3"
         raise Failure("usage", text, "list them: awk needs --approvals")
     return name
@@ -215,10 +213,6 @@ def audit_lines(found: AuditList, screen: Screen, agent: str | None = None) -> l
         told = {"ask": one.query, "share": "(shared by its owner)", "moved": f"(moved: {one.note})"}
         asked = told.get(one.kind, f"(not kept: {one.note})")
         rows.append([one.id, one.at, one.receiver, one.owner, one.space, one_line(asked), f"{keys}{withheld}"])
-    return (
-        table(["ID", "AT", "AGENT", "OWNER", "SPACE", "QUERY", "RESULT"], rows, screen)
-        if rows
-        else ["no memory queries"]
-        if agent is None
-        else [f"no memory queries from or to {one_line(agent)} (list agents: awk agent list)"]
-    )
+    of = "" if agent is None else f" from or to {one_line(agent)} (list agents: awk agent list)"
+    header = ["ID", "AT", "AGENT", "OWNER", "SPACE", "QUERY", "RESULT"]
+    return table(header, rows, screen) if rows else [f"no memory queries{of}"]

@@ -16,7 +16,7 @@ from interface.cli.output import Screen, decode, one_line
 from interface.cli.parsing import AGENT, TARGET, Arguments, argument, json_flag, switch, target_argument
 from interface.cli.prompts import can_ask, confirm
 from interface.cli.requests import NOTHING, Row, act
-from interface.cli.targets import agent_path, agent_target, target
+from interface.cli.targets import agent_path, agent_target, target, target_query
 from interface.client import Client, new_key, quoted
 from interface.failure import Failure
 from protocol.api.agents import AgentChanged
@@ -69,34 +69,29 @@ ARGUMENTS: Final[Mapping[str, Arguments]] = {
 def chosen(context: Context) -> Mapping[str, object] | None:
     """Return the selection for the kernel; None for ids. Raises Failure (usage)."""
     words: list[str] = context.args.ids
+    agent: str | None = context.args.agent
     named = [word for word in words if "@" in word]
     flags = {name: True for name in ("queued", "all") if getattr(context.args, name, False)}
-    many = bool(named or flags or context.args.agent is not None)
-    if not many and not words:
-        raise Failure("usage", "ID is missing", _example(context))
-    if not many:
-        if context.args.dry_run:
-            raise Failure("usage", "--dry-run cannot be combined with ids", _example(context))
-        return None
+    if not (named or flags or agent is not None):
+        if words and not context.args.dry_run:
+            return None
+        wrong = "--dry-run cannot be combined with ids" if words else "ID is missing"
+        raise Failure("usage", wrong, _example(context))
     if len(words) > 1 or named != words:
-        wrong = next((word for word in words if word not in named), words[-1])
-        raise Failure("usage", f"ids and {one_line(wrong[:60])!r} cannot be combined", _example(context))
-    return {**_place(context, target(named[0]) if named else None), **({"queued": True} if "queued" in flags else {})}
+        other = next((word for word in words if word not in named), words[-1])
+        raise Failure("usage", f"ids and {one_line(other[:60])!r} cannot be combined", _example(context))
+    flags.pop("all", None)
+    if agent is None:
+        return {**(target_query(named[0]) if named else {}), **flags}
+    by_agent = agent_target(agent)
+    if named and (target(named[0]).agent is not None or by_agent.workflow is not None):
+        raise Failure("usage", "conflicting targets: name one agent and one workflow", _example(context))
+    return {**target_query("".join([agent, *named])), **flags}
 
 
 def _example(context: Context) -> str:
     word, more = ("cancel", "--queued") if hasattr(context.args, "queued") else ("retry", "--all")
     return f"{context.program} {word} i7, or one of: {more}, --agent alice, @review, --agent alice @review"
-
-
-def _place(context: Context, where: Target | None) -> dict[str, object]:
-    agent = None if context.args.agent is None else agent_target(context.args.agent)
-    if agent is not None and where is not None and (where.agent is not None or agent.workflow is not None):
-        raise Failure("usage", "conflicting targets: name one agent and one workflow", _example(context))
-    name = agent.agent if agent is not None else None if where is None else where.agent
-    place = where or agent
-    space = None if place is None or place.workflow is None else str(place.space)
-    return {key: value for key, value in (("agent", name), ("space", space)) if value is not None}
 
 
 def change_many(context: Context, action: str, body: Mapping[str, object]) -> int:
