@@ -127,14 +127,10 @@ def cells(row: Any, now: float, columns: Sequence[Column] = COLUMNS) -> tuple[st
 
 def size(count: int) -> str:
     """Format ``count`` bytes as ``12.3M``; ``-`` for 0."""
-    if count <= 0:
-        return "-"
-    value = float(count)
-    for unit in "BKMG":
-        if value < 1024 or unit == "G":
-            return f"{value:.0f}B" if unit == "B" else f"{value:.1f}{unit}"
-        value /= 1024
-    raise AssertionError
+    if count < 1024:
+        return f"{count}B" if count > 0 else "-"
+    power = min((count.bit_length() - 1) // 10, 3)
+    return f"{count / 1024**power:.1f}{'BKMG'[power]}"
 
 
 def age(seconds: float | None) -> str:

@@ -93,12 +93,10 @@ def _mermaid(text: str) -> str:
     return re.sub(r"[^\w .,:()-]", lambda found: f"#{ord(found[0])};", one_line(text))
 
 
-GRAPHS: Final = MappingProxyType(
-    {
-        "dot": GraphFormat(_dot, 'digraph "{}" {{', '  {} [label="{}"];', '  {} -> {} [label="{}"];', ("}",)),
-        "mermaid": GraphFormat(_mermaid, "flowchart LR", '  {}["{}"]', '  {0} -->|"{2}"| {1}'),
-    }
-)
+GRAPHS: Final[Mapping[str, GraphFormat]] = {
+    "dot": GraphFormat(_dot, 'digraph "{}" {{', '  {} [label="{}"];', '  {} -> {} [label="{}"];', ("}",)),
+    "mermaid": GraphFormat(_mermaid, "flowchart LR", '  {}["{}"]', '  {0} -->|"{2}"| {1}'),
+}
 
 
 def graph_lines(graph: RunGraph, _screen: Screen, form: GraphFormat) -> list[str]:

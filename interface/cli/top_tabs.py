@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from interface.cli.commands.needs import need_lines
@@ -87,35 +86,31 @@ _TASKS: Final = (
     Column("STATE", lambda row, _now: row.state),
     age_column("AGE", lambda row: row.claimed_at or row.created_at),
     Column("AGENT", lambda row, _now: row.holder or row.for_ or ""),
-    Column("WORKFLOW", lambda row, _t: row.space),
+    Column("WORKFLOW", lambda row, _now: row.space),
     Column("TITLE", _title),
 )
-TABS: Final[Mapping[str, Tab]] = MappingProxyType(
-    {
-        AGENTS: Tab(lambda _c: (), target_of, COLUMNS, lambda _c, _row, _t: []),
-        "runs": Tab(
-            _listed("/runs", RunList, "runs"),
-            lambda row: str(row.id),
-            _RUNS,
-            lambda client, row, _t: view_lines(run_lines, client.get(f"/runs/{row.id}"), Screen()),
-        ),
-        "needs": Tab(
-            _listed("/needs", NeedList, "items"),
-            lambda row: f"{row.kind} {row.id}",
-            _NEEDS,
-            lambda _c, row, now: need_lines(row, Screen(), now),
-        ),
-        "tasks": Tab(tasks, lambda row: f"{row.space} {row.id}", _TASKS, lambda _c, row, _t: task_lines(row, Screen())),
-    }
-)
+TABS: Final[Mapping[str, Tab]] = {
+    AGENTS: Tab(lambda _c: (), target_of, COLUMNS, lambda _c, _row, _t: []),
+    "runs": Tab(
+        _listed("/runs", RunList, "runs"),
+        lambda row: str(row.id),
+        _RUNS,
+        lambda client, row, _t: view_lines(run_lines, client.get(f"/runs/{row.id}"), Screen()),
+    ),
+    "needs": Tab(
+        _listed("/needs", NeedList, "items"),
+        lambda row: f"{row.kind} {row.id}",
+        _NEEDS,
+        lambda _c, row, now: need_lines(row, Screen(), now),
+    ),
+    "tasks": Tab(tasks, lambda row: f"{row.space} {row.id}", _TASKS, lambda _c, row, _t: task_lines(row, Screen())),
+}
 """Tabs in the order of the keys 1 to 4. The rows of ``awk ps`` are queried with the header."""
-STYLES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        **dict.fromkeys(("running", "claimed"), "green"),
-        **dict.fromkeys(("waiting", "backoff", "paused", "open", "approval", "vote", "answer", "task"), "yellow"),
-        **dict.fromkeys(("error", "failed", "dead", "incomplete", "rejected", "timeout", "agent_error"), "red"),
-        **dict.fromkeys(("credentials", "quota", "limit", "silent", "node", "project"), "red"),
-        **dict.fromkeys(("stopped", "idle", "done", "cancelled"), "dim"),
-    }
-)
+STYLES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("running", "claimed"), "green"),
+    **dict.fromkeys(("waiting", "backoff", "paused", "open", "approval", "vote", "answer", "task"), "yellow"),
+    **dict.fromkeys(("error", "failed", "dead", "incomplete", "rejected", "timeout", "agent_error"), "red"),
+    **dict.fromkeys(("credentials", "quota", "limit", "silent", "node", "project"), "red"),
+    **dict.fromkeys(("stopped", "idle", "done", "cancelled"), "dim"),
+}
 """Colour by state of an agent, run or task, and by kind of a need."""
