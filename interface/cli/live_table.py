@@ -12,7 +12,7 @@ import sys
 import termios
 import threading
 import tty
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -21,12 +21,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from interface.cli.alerts import NewNeeds, alert
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import cut, one_line, width
-from interface.cli.process_table import Column
-from interface.cli.top_tabs import AGENTS, STYLES, TABS, Details, Tab
+from interface.cli.process_table import Column, cells, columns_for
+from interface.cli.top_tabs import AGENTS, STYLES, TABS, Tab
 from interface.cli.top_view import Question, TopView
 from interface.client import Client
 from interface.discovery import Hanging
@@ -41,6 +40,13 @@ _GAP: Final = 2
 _WIDEST: Final = 28
 """Maximum width of a cell, so that a long model name does not displace other columns."""
 _SHORTEST: Final = 8
+_NOTIFIED_COLUMNS: Final = 200
+_OSC_9: Final = "\x1b]9;{}\x07"
+_OSC_777: Final = "\x1b]777;notify;agent-worker;{}\x07"
+_PROGRAMS: Final = {"iTerm.app": _OSC_9, "WezTerm": _OSC_9, "ghostty": _OSC_9}
+"""Notification by TERM_PROGRAM, unless TERM has one."""
+_TERMS: Final = {"xterm-kitty": _OSC_9, "foot": _OSC_777, "rxvt": _OSC_777, "tmux": "", "screen": ""}
+"""Notification by the start of TERM."""
 Signal = str
 """``changed``, ``quit``, ``gone``, or a key: ``key:up``."""
 _KEY: Final = "key:"
@@ -48,7 +54,7 @@ _SEQUENCES: Final = {"A": "up", "B": "down", "5~": "pageup", "6~": "pagedown"}
 _NAMES: Final = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace", "\x1b": "escape", "\t": "tab"}
 
 
-def watch(context: Context, details: Details) -> int:
+def watch(context: Context) -> int:
     """Draw until ``q``. Raises Failure (no_kernel) if the kernel does not return."""
     signals: queue.Queue[Signal] = queue.Queue()
     threading.Thread(target=signal_changes, args=(context, signals), name="events", daemon=True).start()
@@ -57,7 +63,7 @@ def watch(context: Context, details: Details) -> int:
         keys_as_signals(signals),
         Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live,
     ):
-        screen = _Screen(context, details, console, live, signals)
+        screen = _Screen(context, console, live, signals)
         signal: Signal | None = "changed"
         while signal != "quit":
             if signal == "gone":
@@ -99,16 +105,14 @@ def forget_keys(signals: queue.Queue[Signal]) -> None:
 class _Screen:
     """Terminal with the last drawn screen."""
 
-    def __init__(
-        self, context: Context, details: Details, console: Console, live: Live, signals: queue.Queue[Signal]
-    ) -> None:
+    def __init__(self, context: Context, console: Console, live: Live, signals: queue.Queue[Signal]) -> None:
         self._context = context
         self._console = console
         self._live = live
         self._signals = signals
         self._asked: Question | None = None
         self._client: Client | None = None
-        self._view = TopView(context, details)
+        self._view = TopView(context)
         self._state = ""
         self._needs = NewNeeds()
 
@@ -162,13 +166,14 @@ def process_table(
 
     The last column of a tab other than agents is truncated to the remaining width instead.
     """
-    titled = tab.columns(rows)
-    texts = [[cut(one_line(cell), _WIDEST) for cell in tab.cells(row, now, titled)] for row in rows]
+    titled = columns_for(rows, tab.columns)
+    whole = [[one_line(cell) for cell in cells(row, now, titled)] for row in rows]
+    texts = [[cut(cell, _WIDEST) for cell in row] for row in whole]
     if tab is not TABS[AGENTS]:
-        widths = [max(map(width, (column.title, *cells))) for column, *cells in zip(titled, *texts, strict=True)]
+        widths = [max(map(width, (column.title, *shown))) for column, *shown in zip(titled, *texts, strict=True)]
         left = max(columns - sum(widths[:-1]) - _GAP * len(titled), _SHORTEST)
-        for row, text in zip(rows, texts, strict=True):
-            text[-1] = cut(one_line(tab.cells(row, now, titled)[-1]), left)
+        for row, text in zip(whole, texts, strict=True):
+            text[-1] = cut(row[-1], left)
     if chosen is not None:
         texts = [[f"{'> ' if place == chosen else '  '}{text[0]}", *text[1:]] for place, text in enumerate(texts)]
     shown = fitting(titled, texts, columns)
@@ -190,6 +195,26 @@ def fitting(titled: Sequence[Column], texts: Sequence[Sequence[str]], columns: i
         if used > columns:
             return max(place, 1)
     return len(titled)
+
+
+def alert(texts: Collection[str], environ: Mapping[str, str]) -> str:
+    """Return the characters that alert the user to new needs: a bell, and one notification with the first text."""
+    term, by_program = environ.get("TERM", ""), _PROGRAMS.get(environ.get("TERM_PROGRAM", ""), "")
+    forms = (form for start, form in _TERMS.items() if term.startswith(start))
+    more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
+    return "\x07" + next(forms, by_program).format(cut(one_line(next(iter(texts))), _NOTIFIED_COLUMNS) + more)
+
+
+class NewNeeds:
+    """Needs that were not present at the previous check; the first check finds none."""
+
+    _known: frozenset[tuple[str, str, str | None]] | None = None
+
+    def texts(self, items: Collection[Any]) -> list[str]:
+        """Return the texts of the new needs."""
+        now = {(item.kind, item.id, item.since): item.text for item in items}
+        known, self._known = self._known, frozenset(now)
+        return [] if known is None else [text for key, text in now.items() if key not in known]
 
 
 def signal_changes(context: Context, signals: queue.Queue[Signal]) -> None:

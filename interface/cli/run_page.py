@@ -29,11 +29,11 @@ _STYLE: Final = (
 _HEIGHTS: Final = {"wait": 4, "attempt": 8, "model": 16, "tool": 16}
 
 
-def write_run_page(context: Context, found: Timeline) -> bytes:
+def write_run_page(context: Context, found: Timeline, facts: Sequence[str]) -> bytes:
     """Write the page of a run to ``--html`` atomically, readable only by its owner. Return a document that describes
     the file. Raises Failure."""
     name: str = context.args.html
-    body = run_page(found).encode()
+    body = run_page(found, facts).encode()
     try:
         with replacing(os.path.join(context.cwd, name), new=not context.args.force) as file:
             file.write(body)
@@ -45,16 +45,8 @@ def write_run_page(context: Context, found: Timeline) -> bytes:
     return encode_json({"schema": "awk/run-page/1", "file": name, "run": found.run, "bytes": len(body)})
 
 
-def run_page(found: Timeline) -> str:
-    """Return the page of a run."""
-    report = found.report
-    cost = "unknown" if report.usage.cost_usd is None else f"${report.usage.cost_usd:.4f}"
-    facts = {
-        "Status": found.status,
-        "Reason": found.why or "",
-        "Time": f"{found.since} to {found.until or 'now'}, {report.duration_seconds:.1f} s",
-        "Usage": f"{report.usage.tokens:,} tokens, cost {cost}",
-    }
+def run_page(found: Timeline, facts: Sequence[str]) -> str:
+    """Return the page of a run; ``facts`` precede its timeline."""
     left = found.left_out
     marks = sorted((mark.at, lane.agent, mark.kind, mark.id, mark.label) for lane in found.lanes for mark in lane.marks)
     said = [(one.at, one.sender, " ".join(one.to), one.kind, one.text) for one in found.messages]
@@ -65,7 +57,7 @@ def run_page(found: Timeline) -> str:
         f'<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         f'<meta name="viewport" content="width=device-width"><title>{title}</title><style>{_STYLE}</style></head>',
         f"<body><h1>{title}</h1>",
-        _table((), [(name, text) for name, text in facts.items() if text]),
+        *(f"<p>{_text(fact)}</p>" for fact in (*facts, f"{found.since} to {found.until or 'now'}", found.why or "")),
         *_drawing(found),
         "<p>Bars: model green, tool blue, attempt grey, wait yellow, failed red; triangles are marks.</p>",
         *([older] if left.bars or left.messages else []),

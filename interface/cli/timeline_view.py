@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from interface.cli.output import DEFAULT_WIDTH, Screen, cut, one_line, table, width
+from interface.cli.process_table import seconds_between
 from protocol.api.timeline import BarKind, RunGraph, Timeline
 
 LONGEST_NAME: Final = 20
@@ -23,19 +24,15 @@ _STYLES: Final = {".": "yellow", "-": "dim", "#": "green", "+": "cyan", FAILED: 
 _LEGEND: Final = "- attempt  # model  + tool  . wait  x failed  V vote  M merge  T task  A approval"
 
 
-def seconds(at: str) -> float:
-    """Return a time of the kernel in seconds since 1970."""
-    return datetime.fromisoformat(at).timestamp()
-
-
 def scale(found: Timeline, size: float) -> Callable[[str | None], float]:
     """Return a function that maps a time to a position from 0 to ``size``; None is the end, as far as it is known."""
     bars = [bar for lane in found.lanes for bar in lane.bars]
     times = [found.since, *(bar.until or bar.at for bar in bars), *(one.at for one in found.messages)]
-    start, end = seconds(found.since), seconds(found.until or max(times))
+    end, start = found.until or max(times), datetime.fromisoformat(found.since).timestamp()
+    length = max(seconds_between(start, end) or 0.0, 0.001)
 
     def place(at: str | None) -> float:
-        part = 1.0 if at is None else (seconds(at) - start) / max(end - start, 0.001)
+        part = 1.0 if at is None else (seconds_between(start, at) or 0.0) / length
         return min(max(part, 0.0), 1.0) * size
 
     return place
@@ -96,12 +93,10 @@ def _mermaid(text: str) -> str:
     return re.sub(r"[^\w .,:()-]", lambda found: f"#{ord(found[0])};", one_line(text))
 
 
-GRAPHS: Final = MappingProxyType(
-    {
-        "dot": GraphFormat(_dot, 'digraph "{}" {{', '  {} [label="{}"];', '  {} -> {} [label="{}"];', ("}",)),
-        "mermaid": GraphFormat(_mermaid, "flowchart LR", '  {}["{}"]', '  {0} -->|"{2}"| {1}'),
-    }
-)
+GRAPHS: Final[Mapping[str, GraphFormat]] = {
+    "dot": GraphFormat(_dot, 'digraph "{}" {{', '  {} [label="{}"];', '  {} -> {} [label="{}"];', ("}",)),
+    "mermaid": GraphFormat(_mermaid, "flowchart LR", '  {}["{}"]', '  {0} -->|"{2}"| {1}'),
+}
 
 
 def graph_lines(graph: RunGraph, _screen: Screen, form: GraphFormat) -> list[str]:

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from interface.cli.output import decode
-from interface.cli.process_table import Column, age, cells, columns_for, seconds_between, target_of
+from interface.cli.commands.needs import need_lines
+from interface.cli.commands.show import run_lines
+from interface.cli.commands.teamwork import task_lines
+from interface.cli.output import Screen, decode, view_lines
+from interface.cli.process_table import COLUMNS, Column, age, age_column, cost, target_of
 from interface.client import Client, quoted
 from interface.failure import Failure
 from protocol.api.approvals import NeedList
@@ -36,46 +38,18 @@ HELP: Final = (
 )
 
 
-Lines = Callable[..., list[str]]
-
-
-class Details(NamedTuple):
-    """Formatters of the documents behind a row: an instruction, its prompt, changes, a run, a need, a task."""
-
-    instruction: Lines
-    prompt: Lines
-    changes: Lines
-    run: Lines
-    need: Lines
-    task: Lines
-    log_events: str | tuple[str, ...]
-
-
 class Tab(NamedTuple):
     """Table of one kind of rows. The first word of the second column is the state, which selects the colour."""
 
     read: Callable[[Client], Sequence[Any]]
     key: Callable[[Any], str]
-    titles: Sequence[str]
-    """Titles of the columns; empty for the columns of ``awk ps``."""
-    cells: Callable[[Any, float, Sequence[Column]], tuple[str, ...]]
-
-    def columns(self, rows: Sequence[Any]) -> Sequence[Column]:
-        """Return the columns for ``rows``."""
-        return [Column(title, title in _RIGHT) for title in self.titles] or columns_for(rows)
+    columns: Sequence[Column]
+    lines: Callable[[Client, Any, float], list[str]]
+    """Returns a row in full."""
 
 
 def _listed(path: str, kind: type[Any], field: str) -> Callable[[Client], Sequence[Any]]:
     return lambda client: getattr(decode(client.get(path, {"limit": ROWS}), kind), field)
-
-
-def no_rows(_client: Client) -> Sequence[Any]:
-    """Return no rows: the rows of ``awk ps`` are queried with the header."""
-    return ()
-
-
-def _joined(*names: str) -> Callable[[Any], str]:
-    return lambda row: " ".join(getattr(row, name) for name in names)
 
 
 def tasks(client: Client) -> Sequence[Any]:
@@ -88,50 +62,55 @@ def tasks(client: Client) -> Sequence[Any]:
     return found
 
 
-def _since(now: float, at: str | None) -> str:
-    passed = seconds_between(now, at)
-    return "-" if passed is None else age(-passed)
+def _title(row: Any, _now: float) -> str:
+    return f"{row.title} (after {', '.join(row.blocked_by)})" if row.blocked_by else str(row.title)
 
 
-def run_cells(row: Any, now: float, _columns: Sequence[Column]) -> tuple[str, ...]:
-    """Return the cells of a run."""
-    cost = "-" if row.cost_usd is None else f"{row.cost_usd:.4f}"
-    took = age(row.duration_seconds)
-    return row.id, row.status or row.state, _since(now, row.started_at), took, cost, row.verdict or "-", row.run
-
-
-def need_cells(row: Any, now: float, _columns: Sequence[Column]) -> tuple[str, ...]:
-    """Return the cells of a need."""
-    return row.id, row.kind, _since(now, row.since), row.text
-
-
-def task_cells(row: Any, now: float, _columns: Sequence[Column]) -> tuple[str, ...]:
-    """Return the cells of a task."""
-    after = f" (after {', '.join(row.blocked_by)})" if row.blocked_by else ""
-    since = _since(now, row.claimed_at or row.created_at)
-    return row.id, row.state, since, row.holder or row.for_ or "-", row.space, row.title + after
-
-
-_RIGHT: Final = frozenset({"AGE", "DURATION", "COST$"})
-_RUNS: Final = ("RUN", "STATE", "AGE", "DURATION", "COST$", "VERDICT", "WORKFLOW")
-_TASKS: Final = ("TASK", "STATE", "AGE", "AGENT", "WORKFLOW", "TITLE")
-_NEEDS: Final = ("ID", "KIND", "AGE", "TEXT")
-TABS: Final[Mapping[str, Tab]] = MappingProxyType(
-    {
-        AGENTS: Tab(no_rows, target_of, (), cells),
-        "runs": Tab(_listed("/runs", RunList, "runs"), _joined("id"), _RUNS, run_cells),
-        "needs": Tab(_listed("/needs", NeedList, "items"), _joined("kind", "id"), _NEEDS, need_cells),
-        "tasks": Tab(tasks, _joined("space", "id"), _TASKS, task_cells),
-    }
+_RUNS: Final = (
+    Column("RUN", lambda row, _now: row.id),
+    Column("STATE", lambda row, _now: row.status or row.state),
+    age_column("AGE", lambda row: row.started_at),
+    Column("DURATION", lambda row, _now: age(row.duration_seconds), lambda row: row.duration_seconds),
+    Column("COST$", lambda row, _now: cost(row.cost_usd), lambda row: row.cost_usd),
+    Column("VERDICT", lambda row, _now: row.verdict or ""),
+    Column("WORKFLOW", lambda row, _now: row.run),
 )
-"""Tabs in the order of the keys 1 to 4."""
-STYLES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        **dict.fromkeys(("running", "claimed"), "green"),
-        **dict.fromkeys(("waiting", "backoff", "paused", "open", "approval", "vote", "answer", "task"), "yellow"),
-        **dict.fromkeys(("error", "failed", "dead", "incomplete", "rejected", "timeout", "agent_error"), "red"),
-        **dict.fromkeys(("credentials", "quota", "limit", "silent", "node", "project"), "red"),
-        **dict.fromkeys(("stopped", "idle", "done", "cancelled"), "dim"),
-    }
+_NEEDS: Final = (
+    Column("ID", lambda row, _now: row.id),
+    Column("KIND", lambda row, _now: row.kind),
+    age_column("AGE", lambda row: row.since),
+    Column("TEXT", lambda row, _now: row.text),
 )
+_TASKS: Final = (
+    Column("TASK", lambda row, _now: row.id),
+    Column("STATE", lambda row, _now: row.state),
+    age_column("AGE", lambda row: row.claimed_at or row.created_at),
+    Column("AGENT", lambda row, _now: row.holder or row.for_ or ""),
+    Column("WORKFLOW", lambda row, _now: row.space),
+    Column("TITLE", _title),
+)
+TABS: Final[Mapping[str, Tab]] = {
+    AGENTS: Tab(lambda _c: (), target_of, COLUMNS, lambda _c, _row, _t: []),
+    "runs": Tab(
+        _listed("/runs", RunList, "runs"),
+        lambda row: str(row.id),
+        _RUNS,
+        lambda client, row, _t: view_lines(run_lines, client.get(f"/runs/{row.id}"), Screen()),
+    ),
+    "needs": Tab(
+        _listed("/needs", NeedList, "items"),
+        lambda row: f"{row.kind} {row.id}",
+        _NEEDS,
+        lambda _c, row, now: need_lines(row, Screen(), now),
+    ),
+    "tasks": Tab(tasks, lambda row: f"{row.space} {row.id}", _TASKS, lambda _c, row, _t: task_lines(row, Screen())),
+}
+"""Tabs in the order of the keys 1 to 4. The rows of ``awk ps`` are queried with the header."""
+STYLES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("running", "claimed"), "green"),
+    **dict.fromkeys(("waiting", "backoff", "paused", "open", "approval", "vote", "answer", "task"), "yellow"),
+    **dict.fromkeys(("error", "failed", "dead", "incomplete", "rejected", "timeout", "agent_error"), "red"),
+    **dict.fromkeys(("credentials", "quota", "limit", "silent", "node", "project"), "red"),
+    **dict.fromkeys(("stopped", "idle", "done", "cancelled"), "dim"),
+}
 """Colour by state of an agent, run or task, and by kind of a need."""

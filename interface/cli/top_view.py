@@ -10,13 +10,16 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
+from interface.cli.commands.events import SHOWN
+from interface.cli.commands.runs import diff_lines
+from interface.cli.commands.show import instruction_lines, prompt_lines
 from interface.cli.context import Context
 from interface.cli.event_view import event_line, event_of
 from interface.cli.output import Screen, decode, one_line, view_lines, wrapped
 from interface.cli.process_table import sort_key, status_of, target_of
 from interface.cli.prompts import always_pattern, call_lines, change_lines, decided, quoted_rows
 from interface.cli.targets import agent_path, target
-from interface.cli.top_tabs import AGENTS, HELP, TABS, Details
+from interface.cli.top_tabs import AGENTS, HELP, TABS
 from interface.cli.transcript_view import last_steps
 from interface.client import Client, new_key, quoted
 from interface.failure import Failure, Unreachable
@@ -54,9 +57,8 @@ class Question(NamedTuple):
 class TopView:
     """State of the screen: rows, selection and typed text."""
 
-    def __init__(self, context: Context, details: Details) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
-        self._details = details
         self.table = Ps(agents=())
         self.overview: Overview | None = None
         self._totals_at = 0.0
@@ -219,16 +221,12 @@ class TopView:
             self.lines += quoted_rows(self._context, self._quoted)
             self.first = 0 if self.question else min(self.first, self._last())
 
-    def show_tab(self, client: Client, name: str) -> None:
-        """Show the tab ``name``."""
+    def show_tab(self, client: Client, name: str = "") -> None:
+        """Show the tab ``name``, by default the next one."""
         self._leave()
-        self.tab, self.filter, self.chosen = name, "", ""
-        self.items = TABS[name].read(client)
-
-    def next_tab(self, client: Client) -> None:
-        """Show the next tab."""
-        names = list(TABS)
-        self.show_tab(client, names[(names.index(self.tab) + 1) % len(names)])
+        following = dict(zip(TABS, [*list(TABS)[1:], AGENTS], strict=True))
+        self.tab, self.filter, self.chosen = name or following[self.tab], "", ""
+        self.items = TABS[self.tab].read(client)
 
     def fold(self, client: Client) -> None:
         """List or fold idle agents."""
@@ -252,13 +250,8 @@ class TopView:
         if self.tab == AGENTS:
             self.detail(client)
             return
-        one, plain, now = self._item(), Screen(), self._context.clock.wall()
-        lines = {
-            "runs": lambda: view_lines(self._details.run, client.get(f"/runs/{one.id}"), plain),
-            "needs": lambda: self._details.need(one, plain, now),
-            "tasks": lambda: self._details.task(one, plain),
-        }
-        self._show(TABS[self.tab].key(one), lines[self.tab]())
+        one, tab = self._item(), TABS[self.tab]
+        self._show(tab.key(one), tab.lines(client, one, self._context.clock.wall()))
 
     def _work(self, client: Client) -> tuple[PsRow, str | None, str | None]:
         row = self._row()
@@ -276,12 +269,12 @@ class TopView:
         path, plain = f"/instructions/{instruction}", Screen()
         lines = last_steps(client, instruction, STEPS, self._context.out.width())
         status = [f"it says: {one_line(status_of(row))}"] if status_of(row) else []
-        lines += ["", *status, *view_lines(self._details.instruction, client.get(path), plain)]
-        lines += ["", "prompt", *view_lines(self._details.prompt, client.get(f"{path}/prompt"), plain)]
+        lines += ["", *status, *view_lines(instruction_lines, client.get(path), plain)]
+        lines += ["", "prompt", *view_lines(prompt_lines, client.get(f"{path}/prompt"), plain)]
         if row.space is not None and not row.space.startswith("dm:"):
             query = {"agent": row.name, "patch": "true"}
             found = client.get(f"/spaces/{quoted(row.space)}/diff", query)
-            lines += ["", "changes", *view_lines(self._details.changes, found, plain)]
+            lines += ["", "changes", *view_lines(diff_lines, found, plain)]
         self._show(f"{target_of(row)}: {idle}{instruction}", lines)
 
     def logs(self, client: Client) -> None:
@@ -290,7 +283,7 @@ class TopView:
         found: deque[str] = deque(maxlen=LOG_LINES)
         with client.events({"since": "0", "follow": "0"}) as stream:
             for received in stream:
-                if received.data and received.type.startswith(self._details.log_events):
+                if received.data and received.type.startswith(SHOWN):
                     event = event_of(received.data)
                     if event.agent == row.name and row.space in (None, event.space):
                         found.append(event_line(event, Screen()))
@@ -360,7 +353,7 @@ class TopView:
 _SCROLLS: Final = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -10, "pagedown": 10, " ": 10}
 _KEYS: Final[dict[str, Callable[[TopView, Client], None]]] = {
     "enter": TopView.open,
-    "tab": TopView.next_tab,
+    "tab": TopView.show_tab,
     "i": TopView.fold,
     **{str(place): partial(TopView.show_tab, name=name) for place, name in enumerate(TABS, 1)},
     "l": TopView.logs,

@@ -99,7 +99,7 @@ def test_no_text_of_an_agent_becomes_markup_of_the_page() -> None:
     assert len(TEXTS) >= 300
     for text in TEXTS:
         reader = Reader()
-        reader.feed(page := run_page(timeline(text)))
+        reader.feed(page := run_page(timeline(text), [text]))
         assert reader.elements <= ELEMENTS
         assert {name for name, _ in reader.attributes} <= ATTRIBUTES
         assert obeyed(page) == []

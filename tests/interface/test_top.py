@@ -17,8 +17,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from interface.cli.alerts import NewNeeds, alert
-from interface.cli.live_table import fitting, forget_keys, keys_in, process_table
+from interface.cli.live_table import NewNeeds, alert, fitting, forget_keys, keys_in, process_table
 from interface.cli.output import width
 from interface.cli.process_table import COLUMNS, age, cells, columns_for, size
 from interface.cli.top_tabs import STYLES, TABS

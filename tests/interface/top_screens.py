@@ -13,14 +13,8 @@ from typing import Any, Final, cast
 import msgspec
 from rich.console import Console
 
-from interface.cli.commands.events import SHOWN
-from interface.cli.commands.needs import need_lines
-from interface.cli.commands.runs import diff_lines
-from interface.cli.commands.show import instruction_lines, prompt_lines, run_lines
-from interface.cli.commands.teamwork import task_lines
 from interface.cli.context import Context
 from interface.cli.live_table import drawn
-from interface.cli.top_tabs import Details
 from interface.cli.top_view import TopView
 from interface.client import Client
 from protocol.api.approvals import ApprovalInfo, ApprovalRow, NeedList, Pending
@@ -80,8 +74,6 @@ DOCUMENTS: Final = {
 }
 """What the kernel answers, by how the path ends."""
 
-DETAILS: Final = Details(instruction_lines, prompt_lines, diff_lines, run_lines, need_lines, task_lines, SHOWN)
-
 
 def steps(count: int, text: str, tool: str = "bash") -> list[dict[str, Any]]:
     """``count`` replies that each call one tool; the last call has not come back."""
@@ -140,7 +132,7 @@ class Window:
 def view_of(columns: int, *keys: str, rows: int = 20, call: dict[str, Any] | None = None) -> tuple[TopView, Kernel]:
     """A look at TABLE in a window of that size, after some keys; ``call`` has the input of the call that waits."""
     context = SimpleNamespace(out=Window(columns, rows), clock=SimpleNamespace(wall=lambda: NOW))
-    view, kernel = TopView(cast("Context", context), DETAILS), Kernel()
+    view, kernel = TopView(cast("Context", context)), Kernel()
     kernel.call = CALL if call is None else {**CALL, "input": call}
     view.table, view.overview, view.height = TABLE, OVERVIEW, rows
     for key in keys:

@@ -46,9 +46,8 @@ SHOWN: Final = (
     "gap",
 )
 """Prefixes of the event types that ``logs`` shows."""
-
-
 LEVELS: Final = ("debug", "info", "warning", "error")
+"""Levels of protocol.ipc.Log, the most severe last."""
 ARGUMENTS: Final[Mapping[str, Arguments]] = {
     "events": (event_view.configure,),
     "logs": (
@@ -60,7 +59,6 @@ ARGUMENTS: Final[Mapping[str, Arguments]] = {
     ),
     "attach": (target_argument, jsonl_flag),
 }
-"""Levels of protocol.ipc.Log, the most severe last."""
 
 
 def run_logs(context: Context) -> int:
@@ -70,7 +68,8 @@ def run_logs(context: Context) -> int:
     level = LEVELS.index(context.args.level or LEVELS[0])
 
     def wanted(event: event_view.Event) -> bool:
-        return is_logged(event, *asked) and LEVELS.index(event_view.level_of(event)) >= level
+        logged = str(event["type"]).startswith(SHOWN) and is_of(event, *asked)
+        return logged and LEVELS.index(event_view.level_of(event)) >= level
 
     if not context.args.previous:
         shown = event_view.show(context, space, wanted)
@@ -94,11 +93,6 @@ def check_known(context: Context, asked: Target) -> None:
         context.kernel().get(f"/agents/{quoted(str(asked.agent))}")
 
 
-def is_logged(event: event_view.Event, *asked: Target) -> bool:
-    """Return whether ``event`` is a log event of one of the given targets; without targets, any log event."""
-    return str(event["type"]).startswith(SHOWN) and is_of(event, *asked)
-
-
 def is_of(event: event_view.Event, *asked: Target) -> bool:
     """Return whether ``event`` concerns one of the targets, if any."""
     return matches(asked, name_of(str(event.get("agent") or "")), event.get("space"))
@@ -106,11 +100,11 @@ def is_of(event: event_view.Event, *asked: Target) -> bool:
 
 def previous_attempt(events: Sequence[event_view.Event]) -> tuple[int, ...]:
     """Return the positions in ``events`` of the log lines of the latest finished attempt, if any."""
-    ends = [event for event in events if event["type"] == "attempt.ended"]
-    if not ends:
+    ended = next((event for event in reversed(events) if event["type"] == "attempt.ended"), None)
+    if ended is None:
         return ()
-    instruction, wanted = ends[-1].get("instruction"), attempt_of(ends[-1])
-    own = [place for place, event in enumerate(events) if event.get("instruction") == instruction]
+    wanted = attempt_of(ended)
+    own = [place for place, event in enumerate(events) if event.get("instruction") == ended.get("instruction")]
     named = [(place, attempt_of(events[place])) for place in own if attempt_of(events[place])]
     first = next(place for place, attempt in named if attempt == wanted)
     after = next((place for place, attempt in named if place > first and attempt != wanted), len(events))
@@ -119,10 +113,8 @@ def previous_attempt(events: Sequence[event_view.Event]) -> tuple[int, ...]:
 
 def previous_kernel(events: Sequence[event_view.Event]) -> tuple[int, ...]:
     """Return the positions in ``events`` of the log lines of the previous kernel process; empty if there was none."""
-    starts = [place for place, event in enumerate(events) if event["type"] == "kernel.started"]
-    if not starts:
-        return ()
-    return tuple(range(starts[-2] if len(starts) > 1 else 0, starts[-1]))
+    starts = [0, *(place for place, event in enumerate(events) if event["type"] == "kernel.started")]
+    return tuple(range(starts[-2], starts[-1])) if len(starts) > 1 else ()
 
 
 def attempt_of(event: event_view.Event) -> str:
@@ -146,9 +138,8 @@ def run_attach(context: Context) -> int:
     try:
         for received in follower:
             if received == CONNECTED:
-                context.out.note(
-                    f"attached to {one_line(context.args.target)}; Ctrl-C detaches without stopping the work"
-                )
+                name = one_line(context.args.target)
+                context.out.note(f"attached to {name}; Ctrl-C detaches without stopping the work")
                 watch.ask_about_waiting()
             elif received.data:
                 event = json.loads(received.data)

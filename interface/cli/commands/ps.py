@@ -11,7 +11,9 @@ from interface.failure import Failure
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
+    from interface.cli.process_table import Column
     from protocol.api.processes import Ps
 
 
@@ -35,12 +37,8 @@ def run_ps(context: Context) -> int:
         from interface.cli.commands.projects import ps_of_all  # noqa: PLC0415  (most ask one kernel)
 
         now, screen = context.clock.wall(), context.out.screen
-        return ps_of_all(
-            context,
-            ps_path(args),
-            lambda body: _chosen(body, args),
-            lambda body: ps_lines(body, screen, now, shown, folds=folds),
-        )
+        shows = partial(ps_lines, screen=screen, now=now, shown=shown, folds=folds)
+        return ps_of_all(context, ps_path(args), partial(_chosen, args=args), shows)
     document = context.kernel().get(ps_path(args))
     notice = json.loads(document).get("notice")
     document = _chosen(document, args)
@@ -61,14 +59,14 @@ def ps_path(args: "argparse.Namespace") -> str:
     return "/ps?all=true" if args.all else "/ps" if listed else f"/ps?idle={IDLE_ROWS}"
 
 
-def _columns(text: str) -> list[str]:
+def _columns(text: str) -> "list[Column]":
     from interface.cli.process_table import BY_WORD  # noqa: PLC0415  (most tables have all columns)
 
     words = [word.strip().lower().rstrip("%$") for word in text.split(",")]
     for word in words:
         if word not in BY_WORD:
             raise Failure("usage", f"ps has no column {word[:40]!r}", f"columns: {', '.join(BY_WORD)}")
-    return [BY_WORD[word].title for word in words]
+    return [BY_WORD[word] for word in words]
 
 
 def _chosen(document: bytes, args: "argparse.Namespace") -> bytes:
@@ -89,7 +87,7 @@ def _chosen(document: bytes, args: "argparse.Namespace") -> bytes:
             raise Failure("not_found", f"agent {one_line(str(missing[0]))} not found", hint)
         rows = [row for row in rows if matches(asked, row["name"], row["space"])]
     if sort is not None:
-        backwards, word = sort.startswith("-"), _columns(sort.removeprefix("-"))[0].lower().rstrip("%$")
+        backwards, word = sort.startswith("-"), _columns(sort.removeprefix("-"))[0].title.lower().rstrip("%$")
         key = sort_key(word)
         rows = sorted(rows, key=lambda row: key(read_fields(json.dumps(row).encode())), reverse=backwards)
     return json.dumps({**table, "agents": rows}, ensure_ascii=False).encode()
@@ -108,17 +106,10 @@ def run_top(context: Context) -> int:
     watched = context.out.is_terminal and not context.out.unattended and not context.args.json
     if not watched:
         return context.answer(context.kernel().get("/ps"), ps_lines, context.clock.wall())
-    from interface.cli.commands.events import SHOWN  # noqa: PLC0415  (as below)
-    from interface.cli.commands.needs import need_lines  # noqa: PLC0415  (as below)
-    from interface.cli.commands.runs import diff_lines  # noqa: PLC0415  (as below)
-    from interface.cli.commands.show import instruction_lines, prompt_lines, run_lines  # noqa: PLC0415  (as below)
-    from interface.cli.commands.teamwork import task_lines  # noqa: PLC0415  (as below)
     from interface.cli.live_table import watch  # noqa: PLC0415  (rich costs more than the rest of a command)
-    from interface.cli.top_tabs import Details  # noqa: PLC0415  (as above)
 
     context.kernel().close()
-    details = Details(instruction_lines, prompt_lines, diff_lines, run_lines, need_lines, task_lines, SHOWN)
-    return watch(context, details)
+    return watch(context)
 
 
 IDLE_ROWS = 10
@@ -126,20 +117,25 @@ IDLE_ROWS = 10
 
 
 def ps_lines(
-    body: bytes, screen: Screen, now: float, shown: "list[str] | None" = None, *, folds: bool = False
+    body: bytes, screen: Screen, now: float, shown: "Sequence[Column] | None" = None, *, folds: bool = False
 ) -> list[str]:
     """Return the table; ``folds``: many idle agents become one line."""
-    from interface.cli.process_table import COLUMNS, cells, columns_for  # noqa: PLC0415  (JSON needs no table)
+    from interface.cli.process_table import cells, columns_for  # noqa: PLC0415  (JSON needs no table)
 
     report: Ps = read_fields(body)
     agents = [row for row in report.agents if row.state != "idle"]
     idle = len(report.agents) - len(agents) + report.idle
     if not folds or idle <= IDLE_ROWS:
         agents, idle = list(report.agents), 0
-    titles = [column.title for column in COLUMNS]
-    wanted = [column.title for column in columns_for(agents)] if shown is None else shown
-    rows = [[cells(row, now)[titles.index(title)] for title in wanted] for row in agents]
-    right = frozenset(column.title for column in COLUMNS if column.right)
-    lines = table(wanted, rows, screen, right=right) if rows else ["no agents"] if not idle else []
+    wanted = columns_for(agents) if shown is None else shown
+    rows = [cells(row, now, wanted) for row in agents]
+    right = frozenset(column.title for column in wanted if column.right)
+    lines = (
+        table([column.title for column in wanted], rows, screen, right=right)
+        if rows
+        else ["no agents"]
+        if not idle
+        else []
+    )
     folded = [f"{idle:,} idle (awk ps -a lists them)"] if idle else []
     return [*header_lines(report.needs, screen), *lines, *folded]

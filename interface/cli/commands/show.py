@@ -1,7 +1,6 @@
 """``awk show``: print a run (as report, timeline, graph or web page), or an instruction with its prompt and steps."""
 
 import argparse
-import re
 from functools import partial
 from typing import Any, Final
 
@@ -19,13 +18,10 @@ from protocol.api.instructions import InstructionInfo, PromptReport
 from protocol.api.runs import RunReport
 from protocol.api.timeline import Timeline
 from protocol.instruction import Usage
+from protocol.names import number_of
 
-FAILED_CALLS: Final = 20
-APPROVALS: Final = 20
-"""Number of the newest approval requests that are displayed; ``--json`` lists all."""
-_INSTRUCTION: Final = re.compile(r"i\d+", re.ASCII)
-KEPT: Final = {"whole": "whole", "folded": "folded", "left_out": "left out"}
-"""Labels of the states of a prompt part."""
+NEWEST: Final = 20
+"""Maximum number of displayed failed calls, and of displayed approval requests; ``--json`` lists all."""
 _OF_RUN: Final = {"timeline": "/timeline", "graph": "/graph", "html": "/timeline"}
 """Path of the document of a run, by view."""
 _OF_INSTRUCTION: Final = ("prompt", "steps")
@@ -61,7 +57,7 @@ def show_object(context: Context, name: str) -> int:
     """Print the run or instruction ``name``, or the requested view of it."""
     args = context.args
     views = [view for view in (*_OF_RUN, *_OF_INSTRUCTION) if getattr(args, view)]
-    is_instruction = _INSTRUCTION.fullmatch(name) is not None
+    is_instruction = number_of(name, "i") is not None
     if len(views) > 1:
         raise Failure("usage", f"--{views[0]} cannot be combined with --{views[1]}")
     for flag_name, needed in (("force", "html"), ("full", "steps")):
@@ -92,7 +88,8 @@ def _show_run(context: Context, name: str, view: str = "") -> int:
     if view == "html":
         from interface.cli.run_page import write_run_page  # noqa: PLC0415  (other views do without)
 
-        return context.answer(write_run_page(context, decode(document, Timeline)), page_lines)
+        found = decode(document, Timeline)
+        return context.answer(write_run_page(context, found, report_lines(found.report, Screen())), page_lines)
     if view == "graph":
         return context.answer(document, graph_lines, GRAPHS[context.args.graph])
     return context.answer(document, timeline_lines if view else run_lines)
@@ -152,7 +149,7 @@ def instruction_lines(info: InstructionInfo, screen: Screen) -> list[str]:
     # The last calls that failed or were not run, with the text that the model received.
     failed = [(step.n, call) for step in info.steps for call in step.failed]
     calls = [f"  step {n}  {one_line(call.tool)}  {call.why}: {one_line(call.text)}" for n, call in failed]
-    lines += ["", "calls that failed:", *calls[-FAILED_CALLS:]] if calls else []
+    lines += ["", "calls that failed:", *calls[-NEWEST:]] if calls else []
     lines += requested_lines(info)
     # Standard error of the last worker that failed.
     told = next((attempt for attempt in reversed(info.attempts) if attempt.stderr_tail), None)
@@ -197,9 +194,9 @@ def requested_lines(info: InstructionInfo) -> list[str]:
         + (f", {unheard}" if one.state == "granted" and not one.heard else "")
         for one in info.approvals
     ]
-    left_out = len(shown) - APPROVALS
+    left_out = len(shown) - NEWEST
     earlier = [f"  {left_out} earlier ones: --json lists them"] if left_out > 0 else []
-    return ["", "approvals:", *earlier, *shown[-APPROVALS:]]
+    return ["", "approvals:", *earlier, *shown[-NEWEST:]]
 
 
 def prompt_lines(prompt: PromptReport, screen: Screen) -> list[str]:
@@ -207,9 +204,7 @@ def prompt_lines(prompt: PromptReport, screen: Screen) -> list[str]:
     for message in prompt.messages:
         shown += ["", screen.style(f"{message.role}:", "bold"), *_text(message.text)]
     if prompt.parts:
-        rows = [
-            [part.name, str(part.tokens), part.trust, KEPT[part.kept], one_line(part.source)] for part in prompt.parts
-        ]
+        rows = [[one.name, str(one.tokens), one.trust, one.kept.replace("_", " "), one.source] for one in prompt.parts]
         shown += ["", *table(["PART", "TOKENS", "TRUST", "SHOWN", "SOURCE"], rows, screen)]
     return shown
 
