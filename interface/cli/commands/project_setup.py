@@ -1,6 +1,5 @@
 """``awk init``, ``adopt``, ``validate``, ``config``, ``schema``, ``doctor``, ``worker``: examples, checks of setups."""
 
-import argparse
 import json
 import os
 import re
@@ -19,7 +18,7 @@ from interface.cli.command_parser import Subcommand, Subcommands, duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, escape, one_line, table, width
-from interface.cli.parsing import flag, json_flag
+from interface.cli.parsing import Arguments, argument, json_flag, switch
 from interface.cli.prompts import can_ask, confirm
 from interface.discovery import NotOurKernel, is_locked, recorded_endpoint, reject_reason
 from interface.failure import Failure, Unreachable
@@ -39,10 +38,53 @@ _COLUMN: Final = 48
 _STEP: Final = 2
 
 
-def configure_validate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE", nargs="*", help="agent, workflow or project files (default: all)")
-    flag(parser, "--report", about="warn about workflows that give awk run --report github or sarif no findings")
-    json_flag(parser)
+EXAMPLES: Final = Path(__file__).parent.parent / "examples"
+NAMES: Final = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
+DEFAULT: Final = "hello"
+LIST: Final = "list"
+MESSAGE: Final = "Say hello."
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "validate": (
+        argument("files", metavar="FILE", nargs="*", help="agent, workflow or project files (default: all)"),
+        switch("--report", about="warn about workflows that give awk run --report github or sarif no findings"),
+        json_flag,
+    ),
+    "config": (
+        argument(
+            "asked", metavar="FILE|NAME", nargs="?", help="file, agent, @workflow or agent@workflow (default: project)"
+        ),
+        json_flag,
+    ),
+    "schema": (
+        argument("kind", choices=KINDS, nargs="?", help="kind of file"),
+        switch("--write", about=f"write all schemas to {FOLDER}, which headers of files refer to"),
+    ),
+    "init": (
+        argument(
+            "--example",
+            choices=[*NAMES, LIST],
+            default=DEFAULT,
+            help=f"example to create (default: {DEFAULT}); list: print the examples",
+        ),
+        argument(
+            "--backend",
+            choices=sorted(name for name in CLIS if BACKENDS[name].binaries),
+            help="program that runs the agents (default: scripted answers without a model)",
+        ),
+        argument("-m", "--model", metavar="MODEL", help="with --backend: model of the agents (claude: sonnet)"),
+    ),
+    "adopt": (switch("--yes", about="write the files without confirmation"), json_flag),
+    "worker check": (
+        argument(
+            "command",
+            metavar="CMD",
+            nargs="*",
+            help="worker program and its arguments, as in command:; quote options or put them after --",
+        ),
+        argument("--message", metavar="TEXT", default=MESSAGE, help=f"message for the worker (default: {MESSAGE})"),
+        argument("--timeout", type=duration, metavar="D", default=60.0, help="timeout of each run (default: 60s)"),
+    ),
+}
 
 
 def run_validate(context: Context) -> int:
@@ -66,12 +108,6 @@ def validation_lines(checked: Validation, screen: Screen) -> list[str]:
         wrong = f"{screen.style('wrong', 'red')}  {name}: {count} {'error' if count == 1 else 'errors'}"
         lines.append(wrong if count else f"{screen.style('ok', 'green')}     {name}")
     return lines or ["nothing to check: no .agents, no .workflows, no project file"]
-
-
-def configure_config(parser: argparse.ArgumentParser) -> None:
-    about = "file, agent, @workflow or agent@workflow (default: project)"
-    parser.add_argument("asked", metavar="FILE|NAME", nargs="?", help=about)
-    json_flag(parser)
 
 
 def run_config(context: Context) -> int:
@@ -108,11 +144,6 @@ def _mapping(
             lines = _mapping(item, f"{at}[{index}]", origins, indent + 2 * _STEP, screen)
             for number, line in enumerate(lines):
                 yield line if number else f"{margin}  - {line[indent + 2 * _STEP :]}"
-
-
-def configure_schema(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", choices=KINDS, nargs="?", help="kind of file")
-    flag(parser, "--write", about=f"write all schemas to {FOLDER}, which headers of files refer to")
 
 
 def run_schema(context: Context) -> int:
@@ -153,26 +184,15 @@ def header(path: str) -> str:
     return f"{_MODELINE}{os.path.relpath(f'{FOLDER}/{kind}.json', folder or '.')}\n"
 
 
-EXAMPLES: Final = Path(__file__).parent.parent / "examples"
-DEFAULT: Final = "hello"
-LIST: Final = "list"
 MODELS: Final = {"claude": "sonnet"}
 """Default model by CLI backend: one that users of the CLI usually have access to."""
 _SCRIPTED: Final = re.compile(r"^( *)model: mock/.*$", re.MULTILINE)
 
 
-def configure_init(parser: argparse.ArgumentParser) -> None:
-    about = f"example to create (default: {DEFAULT}); list: print the examples"
-    parser.add_argument("--example", choices=[*_names(), LIST], default=DEFAULT, help=about)
-    about = "program that runs the agents (default: scripted answers without a model)"
-    parser.add_argument("--backend", choices=sorted(name for name in CLIS if BACKENDS[name].binaries), help=about)
-    parser.add_argument("-m", "--model", metavar="MODEL", help="with --backend: model of the agents (claude: sonnet)")
-
-
 def run_init(context: Context) -> int:
     """Create the files and print their names, or print the examples. Raises Failure."""
     if context.args.example == LIST:
-        for name in _names():
+        for name in NAMES:
             workflow = next((EXAMPLES / name / ".workflows").iterdir())
             with workflow.open(encoding="utf-8") as lines:
                 about = lines.readline().lstrip("# ").strip()
@@ -181,33 +201,23 @@ def run_init(context: Context) -> int:
     source = EXAMPLES / context.args.example
     engine = _engine(context.args.backend, context.args.model)
     root = Path(context.project.root)
-    made: dict[str, bytes] = {}
+    made: dict[str, str] = {}
     for file in sorted(path for path in source.rglob("*") if path.is_file()):
         name = file.relative_to(source).as_posix()
         text = header(name) + file.read_text(encoding="utf-8")
         if engine:
             text = _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), text)
-        made[name] = text.encode()
+        made[name] = text
     there = [name for name in made if os.path.lexists(root / name)]
-    foreign = [name for name in there if os.lstat(root / name).st_size != len(made[name])]
+    foreign = [name for name in there if os.lstat(root / name).st_size != len(made[name].encode())]
     if foreign and len(there) < len(made):
         mixed = f"the example {source.name} would mix with other files: {', '.join(foreign)}; nothing was written"
         raise Failure("already_exists", mixed, "create the example in an empty directory, or move these files away")
-    for name, content in made.items():
-        path = root / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _unwritable(path.parent, error) from error
-        try:
-            with path.open("xb") as new:  # fails if the path exists, even as a dangling link
-                new.write(content)
-        except FileExistsError:
-            context.out.note(f"note: {name} already exists and was not changed")
-        except OSError as error:
-            raise _unwritable(path, error) from error
-        else:
+    for name, text in made.items():
+        if _create(str(root), name, text):
             context.out.lines([name])
+        else:
+            context.out.note(f"note: {name} already exists and was not changed")
     context.out.lines(write_schemas(str(root)))
     return Exit.OK
 
@@ -229,17 +239,17 @@ def _engine(backend: str | None, model: str | None) -> tuple[str, ...]:
     )
 
 
-def _names() -> list[str]:
-    return sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
-
-
-def _unwritable(path: Path, error: OSError) -> Failure:
-    return Failure("failed", f"{path} cannot be written: {error.strerror or error}")
-
-
-def configure_adopt(parser: argparse.ArgumentParser) -> None:
-    flag(parser, "--yes", about="write the files without confirmation")
-    json_flag(parser)
+def _create(root: str, path: str, text: str) -> bool:
+    """Create a file and its folders, without following links. Returns whether the path was new. Raises Failure."""
+    folder, name = os.path.split(path)
+    try:
+        with SafeDir.within(root, folder, make=True) as place:
+            place.write(name, text, new=True)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise Failure("failed", f"{path} cannot be written: {error.strerror or error}") from error
+    return True
 
 
 def run_adopt(context: Context) -> int:
@@ -252,13 +262,7 @@ def run_adopt(context: Context) -> int:
     elif new and not args.yes:
         context.out.note("nothing was written: awk adopt --yes writes these files")
         new = []
-    for one in new:
-        folder, name = os.path.split(one.path)
-        try:
-            with SafeDir.within(root, folder, make=True) as place:
-                place.write(name, one.text, new=True)
-        except OSError as error:
-            raise _unwritable(Path(one.path), error) from error
+    new = [one for one in new if _create(root, one.path, one.text)]
     if new:
         write_schemas(root)
         context.out.note("check the files with awk validate, and what they may run with awk trust")
@@ -334,17 +338,6 @@ def doctor_lines(report: DoctorReport, screen: Screen) -> list[str]:
 
 
 WORKER_VERBS: Final = Subcommands("worker", (Subcommand("check", "Run a worker program and report protocol errors"),))
-DEFAULT_SECONDS: Final = 60.0
-MESSAGE: Final = "Say hello."
-
-
-def configure_worker_check(parser: argparse.ArgumentParser) -> None:
-    what = "worker program and its arguments, as in command:; quote options or put them after --"
-    parser.add_argument("command", metavar="CMD", nargs="*", help=what)
-    about = f"message for the worker (default: {MESSAGE})"
-    parser.add_argument("--message", metavar="TEXT", default=MESSAGE, help=about)
-    about = "timeout of each run (default: 60s)"
-    parser.add_argument("--timeout", type=duration, metavar="D", default=DEFAULT_SECONDS, help=about)
 
 
 def run_worker_check(context: Context) -> int:
