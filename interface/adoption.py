@@ -62,12 +62,8 @@ class Adopter:
 
     def plan(self, header: Callable[[str], str]) -> Adoption:
         """Return the files to write: skills, agents, and a workflow of all agents. ``header``: first line of a file."""
-        for program in (self._claude, self._codex, self._opencode, self._gemini):
+        for program in (self._claude, self._opencode, self._gemini, self._codex):
             program()
-        if not self._agents and self._has("AGENTS.md"):
-            self._add(
-                "codex", {"model": _MODELS["codex"], "backend": "codex", "tools": _TOOLS, **_ALONE}, ["AGENTS.md"]
-            )
         members = [name for name, (keys, _) in self._agents.items() if self._is_sound(name, keys)]
         files = [self._file(f"{folder}/SKILL.md", text, path) for folder, (path, text) in self._skills.items()]
         for name in members:
@@ -252,7 +248,7 @@ class Adopter:
         config = self._data(path, tomllib.loads) or {}
         self._as_skills(".codex/prompts")
         sources = [one for one in self._found if one.startswith(".codex/")]
-        if not sources:
+        if not sources and (self._agents or not self._has("AGENTS.md")):
             return
         more: Keys = {"backend": "codex", "tools": _TOOLS, **self._servers(path, config.get("mcp_servers"))}
         more |= {"effort": str(config["model_reasoning_effort"])} if "model_reasoning_effort" in config else {}
@@ -261,19 +257,15 @@ class Adopter:
         if model is not None and provider != "openai":
             self._lose(path, f"model: {model} of {provider}: add the endpoint to providers")
         chosen = f"openai/{model}" if model is not None and provider == "openai" else _MODELS["codex"]
-        self._add("codex", {"model": chosen, **more}, sources)
+        self._add("codex", {"model": chosen, **more}, sources or ["AGENTS.md"])
         self._rest(path, config, "model", "model_reasoning_effort", "approval_policy", "sandbox_mode", "mcp_servers")
 
     def _opencode(self) -> None:
         path, before = "opencode.json", len(self._agents)
         config = self._data(path, lambda text: json.loads(_COMMENT.sub("", text)))
         settings = config or {}
-        more: Keys = {
-            "model": str(settings.get("model") or _MODELS["opencode"]),
-            "backend": "opencode",
-            "tools": _TOOLS,
-        }
-        more |= {**_ALONE, **self._servers(path, settings.get("mcp"))}
+        more: Keys = {"model": str(settings.get("model") or _MODELS["opencode"]), "backend": "opencode"}
+        more |= {"tools": _TOOLS, **_ALONE, **self._servers(path, settings.get("mcp"))}
         for one in (*self._files(".opencode/agent"), *self._files(".opencode/agents")):
             self._of_front(*one, more)
         for name, own in ((name, _table(entry)) for name, entry in _table(settings.get("agent")).items()):
@@ -292,11 +284,8 @@ class Adopter:
         if rules := self._has("GEMINI.md"):
             self._lose("GEMINI.md", "project_rules reads AGENTS.md and CLAUDE.md: rename it, or link one to it")
         if settings is not None or rules:
-            keys: Keys = {
-                "backend": "acp",
-                "command": ["gemini", "--acp"],
-                **self._servers(path, _table(settings).get("mcpServers")),
-            }
+            servers = self._servers(path, _table(settings).get("mcpServers"))
+            keys: Keys = {"backend": "acp", "command": ["gemini", "--acp"], **servers}
             self._add("gemini", keys, [one for one in self._found if one in (path, "GEMINI.md")])
             self._rest(path, _table(settings), "mcpServers")
 

@@ -23,11 +23,18 @@ from protocol.errors import Refused
 T = TypeVar("T")
 
 
-class _Services(SimpleNamespace):
-    """Services that need no kernel. The others are refused."""
+class _Absent:
+    """Service that only a kernel has."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise _needs_kernel()
+
+
+class _Services(SimpleNamespace):
+    """Services that need no kernel. The others are absent."""
+
+    def __getattr__(self, name: str) -> _Absent:
+        return _Absent()
 
 
 def _needs_kernel() -> Refused:

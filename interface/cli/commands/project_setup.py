@@ -36,8 +36,6 @@ _KIND_OF: Final = {".agents": "agent", ".workflows": "workflow", "": "project"}
 _COLUMN: Final = 48
 """Column in which origins start, if the value before is short enough."""
 _STEP: Final = 2
-
-
 EXAMPLES: Final = Path(__file__).parent.parent / "examples"
 NAMES: Final = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
 DEFAULT: Final = "hello"
