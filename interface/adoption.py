@@ -9,29 +9,25 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 from interface import offline
-from interface.claude_file import FRONT, parts_of, translated
+from interface.claude_file import parts_of, translated
 from interface.failure import Failure
 from interface.safe_dir import SafeDir
+from interface.skill_folder import path_of
 from protocol.agent_layout import agent_file
 from protocol.inspection import AdoptedFile, Adoption, NotAdopted
 from protocol.names import NameRejected, check_name
 from protocol.text import shown_name
-from protocol.yaml_edit import NotYaml, read
 from protocol.yaml_writer import Value, document
 
 MOST_FILES: Final = 100
 """Maximum number of files of one folder."""
 WORKFLOW: Final = ".workflows/adopted.yaml"
-SKILLS: Final = ".agents/skills"
 _MODELS: Final = {"claude": "sonnet", "codex": "openai/gpt-5.1-codex", "opencode": "anthropic/claude-sonnet-4-5"}
 """Model of an agent whose files name none."""
-_LEADS: Final = ("claude", "codex", "opencode", "gemini")
-"""Agents that stand for the programs themselves. The first one receives the task of the workflow."""
 _TOOLS: Final = ("bash", "files", "skills")
 _ALONE: Final[Mapping[str, Value]] = {"approval": "auto", "sandbox": "on"}
 """Keys of agents whose program cannot ask for approvals: they work in a sandbox."""
@@ -63,27 +59,22 @@ class Adopter:
         self._agents: dict[str, tuple[Keys, tuple[str, ...]]] = {}
         self._skills: dict[str, tuple[str, str]] = {}
         """Source and text of each new skill, by its folder."""
-        self._defined: set[str] = set()
-        """Agents that the project or the user already defines."""
 
     def plan(self, header: Callable[[str], str]) -> Adoption:
         """Return the files to write: skills, agents, and a workflow of all agents. ``header``: first line of a file."""
-        for program in (self._claude, self._codex, self._opencode, self._gemini):
+        for program in (self._claude, self._opencode, self._gemini, self._codex):
             program()
-        if not self._agents and self._has("AGENTS.md"):
-            self._add("codex", {**_model("codex", None), "backend": "codex", "tools": _TOOLS, **_ALONE}, ["AGENTS.md"])
         members = [name for name, (keys, _) in self._agents.items() if self._is_sound(name, keys)]
         files = [self._file(f"{folder}/SKILL.md", text, path) for folder, (path, text) in self._skills.items()]
         for name in members:
             keys, sources = self._agents[name]
-            text = "" if name in self._defined else header(agent_file(name)) + document(keys)
+            text = header(agent_file(name)) + document(keys) if keys else ""
             files.append(self._file(agent_file(name), text, *sources))
         if members:
-            lead = next(name for name in (*_LEADS, *members) if name in members)
             flow: Keys = {
-                "params": [{"name": "task", "required": True, "description": f"Task for {lead}"}],
+                "params": [{"name": "task", "required": True, "description": f"Task for {members[0]}"}],
                 "agents": {name: {"ref": name} for name in members},
-                "kickoff": f"@{lead} ${{{{ params.task }}}}",
+                "kickoff": f"@{members[0]} ${{{{ params.task }}}}",
             }
             files.append(self._file(WORKFLOW, header(WORKFLOW) + document(flow), *map(agent_file, members)))
         found, lost = tuple(dict.fromkeys(self._found)), tuple(dict.fromkeys(self._lost))
@@ -94,7 +85,10 @@ class Adopter:
         return AdoptedFile(path=path, state="kept" if kept else "new", sources=sources, text="" if kept else text)
 
     def _is_sound(self, name: str, keys: Keys) -> bool:
-        """Remove the keys that the loader refuses. Returns whether an agent is left."""
+        """Remove the keys that the loader refuses, and all keys of an agent that is already defined.
+
+        Returns whether an agent is left.
+        """
         source = self._agents[name][1][0]
         for _ in range(MOST_FILES):
             there = [one for one in cast("list[str]", keys.get("skills", [])) if one not in self._skills]
@@ -104,7 +98,7 @@ class Adopter:
             except Failure as failure:
                 if failure.code != "already_exists":  # the project file is invalid
                     raise
-                self._defined.add(name)
+                keys.clear()
                 errors = ()
             if not errors:
                 return True
@@ -143,12 +137,14 @@ class Adopter:
             self._lose(folder, f"only the first {MOST_FILES} of {len(names)} files are used")
         return names[:MOST_FILES]
 
-    def _files(self, folder: str) -> Iterator[tuple[str, str, str]]:
-        """Yield the stem, path and text of the Markdown files in ``folder``."""
+    def _files(self, folder: str, *, bare: bool = False) -> Iterator[tuple[str, str, Table, str]]:
+        """Yield the stem, path, front matter and prompt of the Markdown files in ``folder``."""
         for path in (f"{folder}/{name}" for name in self._names(folder, ".md")):
-            text = self._text(path)
-            if text is not None:
-                yield os.path.basename(path).removesuffix(".md"), path, text
+            try:
+                if (text := self._text(path)) is not None:
+                    yield os.path.basename(path).removesuffix(".md"), path, *parts_of(text, path, bare=bare)
+            except Failure as failure:
+                self._lose(path, failure.text)
 
     def _data(self, path: str, parse: Callable[[str], object] = json.loads) -> Table | None:
         """Return the content of a settings file; None if it does not exist or cannot be used."""
@@ -196,30 +192,20 @@ class Adopter:
             own["tools"] = [tool for tool in cast("Sequence[str]", more["tools"]) if tool in (*tools, "skills")]
         self._add(name, {**more, **own}, [path])
 
-    def _of_folder(self, folder: str, more: Keys) -> None:
-        for name, path, text in self._files(folder):
-            try:
-                self._of_front(name, path, *parts_of(text, path), more)
-            except Failure as failure:
-                self._lose(path, failure.text)
-
     def _as_skills(self, folder: str) -> list[str]:
         """Convert prompts (slash commands) to skills. Returns the folders of the skills."""
         made: list[str] = []
-        for stem, path, text in self._files(folder):
-            name, front = stem.lower().replace("_", "-"), FRONT.match(text)
-            body, about = (text if front is None else front["body"]).strip(), ""
-            with suppress(NotYaml):
-                about = str(_table(read(front["front"])).get("description") or "") if front is not None else ""
-            place = f"{SKILLS}/{name}"
-            if not _SKILL.fullmatch(name) or not body or place in self._skills:
-                self._lose(path, "its name is not the name of a new skill, or it is empty")
+        for stem, path, front, body in self._files(folder, bare=True):
+            name = stem.lower().replace("_", "-")
+            place = path_of(name)
+            if not _SKILL.fullmatch(name) or place in self._skills:
+                self._lose(path, "its name is not the name of a new skill")
                 continue
             if _PLACEHOLDER.search(body):
                 self._lose(path, "placeholders such as $ARGUMENTS are not filled in; the model reads them as text")
-            about = " ".join((about or body.partition("\n")[0]).split())[:200]
-            head = document({"name": name, "description": about or name})
-            self._skills[place] = (shown_name(path), f"---\n{head}---\n{body}\n")
+            about = str(front.get("description") or body.lstrip().partition("\n")[0])
+            head = document({"name": name, "description": " ".join(about.split())[:200] or name})
+            self._skills[place] = (shown_name(path), f"---\n{head}---\n{body}")
             made.append(place)
         return made
 
@@ -227,7 +213,7 @@ class Adopter:
         path = ".claude/settings.json"
         settings = self._data(path) or {}
         rules, skills = _table(settings.get("permissions")), list[str]()
-        more: Keys = {**_model("claude", settings.get("model")), "backend": "claude"}
+        more: Keys = {"model": str(settings.get("model") or _MODELS["claude"]), "backend": "claude"}
         more |= {"mcp_servers": ".mcp.json"} if _table((self._data(".mcp.json") or {}).get("mcpServers")) else {}
         for folder in (f".claude/skills/{name}" for name in self._names(".claude/skills", "")):
             try:
@@ -241,10 +227,12 @@ class Adopter:
         more |= {"approval": "deny"} if rules.get("defaultMode") == "plan" else {}
         more["tools"] = _TOOLS[1:] if "Bash" in _list(rules.get("deny")) else _TOOLS
         more |= {"skills": skills} if skills else {}
-        self._of_folder(".claude/agents", more)
-        if self._has("CLAUDE.md") or any(one.startswith(".claude/") for one in self._found):
-            sources = [one for one in self._found if not one.startswith(".claude/agents/")] or [".claude/agents"]
-            self._add("claude", more, sources)
+        self._has("CLAUDE.md")
+        sources, agents = list(self._found), list(self._files(".claude/agents"))
+        if sources or agents:
+            self._add("claude", more, sources or [".claude/agents"])
+        for one in agents:
+            self._of_front(*one, more)
         for kind in ("allow", "ask", "deny"):
             for rule in (rule for rule in _list(rules.get(kind)) if (kind, rule) != ("deny", "Bash")):
                 self._lose(path, f"permissions.{kind}: {rule}: {_REASONS[kind]}")
@@ -257,29 +245,29 @@ class Adopter:
 
     def _codex(self) -> None:
         path = ".codex/config.toml"
-        config, skills = self._data(path, tomllib.loads), self._as_skills(".codex/prompts")
-        if config is None and not skills:
+        config = self._data(path, tomllib.loads) or {}
+        self._as_skills(".codex/prompts")
+        sources = [one for one in self._found if one.startswith(".codex/")]
+        if not sources and (self._agents or not self._has("AGENTS.md")):
             return
-        config = config or {}
-        more: Keys = {"backend": "codex", "tools": _TOOLS, **self._servers(path, config)}
+        more: Keys = {"backend": "codex", "tools": _TOOLS, **self._servers(path, config.get("mcp_servers"))}
         more |= {"effort": str(config["model_reasoning_effort"])} if "model_reasoning_effort" in config else {}
         more |= {} if config.get("sandbox_mode") == "read-only" else _ALONE
         model, provider = config.get("model"), config.get("model_provider", "openai")
         if model is not None and provider != "openai":
             self._lose(path, f"model: {model} of {provider}: add the endpoint to providers")
-        chosen = f"openai/{model}" if model is not None and provider == "openai" else None
-        sources = [one for one in self._found if one.startswith(".codex/")]
-        self._add("codex", {**_model("codex", chosen), **more}, sources)
+        chosen = f"openai/{model}" if model is not None and provider == "openai" else _MODELS["codex"]
+        self._add("codex", {"model": chosen, **more}, sources or ["AGENTS.md"])
         self._rest(path, config, "model", "model_reasoning_effort", "approval_policy", "sandbox_mode", "mcp_servers")
 
     def _opencode(self) -> None:
         path, before = "opencode.json", len(self._agents)
         config = self._data(path, lambda text: json.loads(_COMMENT.sub("", text)))
         settings = config or {}
-        more: Keys = {**_model("opencode", settings.get("model")), "backend": "opencode", "tools": _TOOLS}
-        more |= {**_ALONE, **self._servers(path, settings)}
-        for folder in (".opencode/agent", ".opencode/agents"):
-            self._of_folder(folder, more)
+        more: Keys = {"model": str(settings.get("model") or _MODELS["opencode"]), "backend": "opencode"}
+        more |= {"tools": _TOOLS, **_ALONE, **self._servers(path, settings.get("mcp"))}
+        for one in (*self._files(".opencode/agent"), *self._files(".opencode/agents")):
+            self._of_front(*one, more)
         for name, own in ((name, _table(entry)) for name, entry in _table(settings.get("agent")).items()):
             prompt = own.get("prompt")
             if isinstance(prompt, str) and not prompt.startswith("{file:"):
@@ -296,15 +284,15 @@ class Adopter:
         if rules := self._has("GEMINI.md"):
             self._lose("GEMINI.md", "project_rules reads AGENTS.md and CLAUDE.md: rename it, or link one to it")
         if settings is not None or rules:
-            keys: Keys = {"backend": "acp", "command": ["gemini", "--acp"], **self._servers(path, settings or {})}
+            servers = self._servers(path, _table(settings).get("mcpServers"))
+            keys: Keys = {"backend": "acp", "command": ["gemini", "--acp"], **servers}
             self._add("gemini", keys, [one for one in self._found if one in (path, "GEMINI.md")])
-            self._rest(path, settings or {}, "mcpServers")
+            self._rest(path, _table(settings), "mcpServers")
 
-    def _servers(self, path: str, config: Table) -> Keys:
+    def _servers(self, path: str, entries: object) -> Keys:
         """Return the MCP servers of a settings file as ``mcp_servers``."""
         found: Keys = {}
-        tables = [_table(config[key]) for key in ("mcpServers", "mcp_servers", "mcp") if key in config]
-        for name, own in ((name, _table(entry)) for table in tables for name, entry in table.items()):
+        for name, own in ((name, _table(entry)) for name, entry in _table(entries).items()):
             command, url = own.get("command"), own.get("url", own.get("httpUrl"))
             words = [command] if isinstance(command, str) else _list(command)
             headers, token = _texts(own.get("headers", own.get("http_headers"))), own.get("bearer_token_env_var")
@@ -318,10 +306,6 @@ class Adopter:
             else:
                 self._lose(path, f"MCP server {name}: is disabled, or has neither command nor url")
         return {"mcp_servers": found} if found else {}
-
-
-def _model(backend: str, model: object) -> Keys:
-    return {"model": model if isinstance(model, str) and model else _MODELS[backend]}
 
 
 def _table(value: object) -> Table:

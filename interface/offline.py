@@ -6,7 +6,7 @@ are raised as Failure. ``StoredLogClient`` answers read requests from the stored
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +20,7 @@ from interface.clock import Clock
 from interface.discovery import KernelEndpoint, Project
 from interface.failure import SCARCE, Failure, Place
 from interface.http_client import Address
-from protocol.errors import REFUSALS, Refused
+from protocol.errors import Refused
 from protocol.remote_ref import is_remote
 from protocol.text import is_text, text_environment
 
@@ -97,7 +97,8 @@ def _ask(module: str, function: str, *args: Any, **keywords: Any) -> Any:
         return getattr(import_module(f"kernel.{_PLACES.get(module, 'inspect')}.{module}"), function)(*args, **keywords)
     except Refused as refused:
         places = places_of(getattr(refused, "errors", ()))
-        raise Failure(refused.code, refused.text, refused.hint, places=places) from refused
+        status = refused.meaning.http_status
+        raise Failure(refused.code, refused.text, refused.hint, places=places, http_status=status) from refused
     except OSError as error:
         if error.filename is None or error.errno in SCARCE:
             raise
@@ -138,23 +139,20 @@ class StoredLogClient(Client):
         super().__init__(KernelEndpoint(Address("", 0), "", 0, project.state))
         self._asked, self._clock = (*paths(project), shell_environment(environ)), clock
 
-    def _ask_log(self, function: str, path: str, query: Mapping[str, str] | None) -> Any:
+    def pieces(self, path: str, query: Mapping[str, str] | None = None) -> Iterator[bytes]:
+        """Return the kernel's answer of ``GET path``. Raises Failure, also if only a kernel can answer."""
         now_ms = int(self._clock.wall() * 1000)
-        try:
-            return _ask("stored", function, *self._asked, path + query_text(query), now_ms)
-        except Failure as failure:
-            failure.http_status = REFUSALS[failure.code].http_status
-            raise
+        found: Iterator[bytes] = _ask("stored", "pieces", *self._asked, path + query_text(query), now_ms)
+        return found
 
     def get(self, path: str, query: Mapping[str, str] | None = None, *, wait_seconds: float | None = None) -> bytes:
-        """Return the kernel's answer of ``GET path``. Raises Failure, also if only a kernel can answer."""
-        answer: bytes = self._ask_log("get", path, query)
-        return answer
+        """Return the kernel's answer of ``GET path`` as ``pieces`` does."""
+        return b"".join(self.pieces(path, query))
 
     def events(self, query: Mapping[str, str], last_id: str = "") -> Stream:
         """Open the stream of stored events. Raises Failure."""
-        pieces: Any = self._ask_log("stream", "/events", query)
-        return Stream(pieces, cast("Any", SimpleNamespace(pieces=lambda: pieces)), lambda: None)
+        found: Any = self.pieces("/events", query)
+        return Stream(found, cast("Any", SimpleNamespace(pieces=lambda: found)), lambda: None)
 
 
 def mistakes(root: str, files: Sequence[str]) -> tuple[Place, ...]:

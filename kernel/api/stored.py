@@ -4,17 +4,17 @@ The handlers are the kernel's. Those that need more than the log and the files a
 here, so no event loop runs.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Generator, Mapping
-from contextlib import closing, suppress
+from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn, TypeVar, cast
 from urllib.parse import unquote
 
 from kernel.agents.catalog import Catalog
-from kernel.api.dispatch import RawRequest, Result, answer_of, decode
+from kernel.api.dispatch import RawRequest, answer_of, decode
 from kernel.api.routes import matched
 from kernel.operations.answers import Response, Stream, json_reply
-from kernel.operations.context import ProjectFiles, Services, StoreAccess
 from kernel.store.checkup import StoredLog
 from kernel.workflows.load import Definitions, definitions
 from protocol.discovery import DATABASE
@@ -30,58 +30,44 @@ class _Absent:
         raise _needs_kernel()
 
 
+class _Services(SimpleNamespace):
+    """Services that need no kernel. The others are absent."""
+
+    def __getattr__(self, name: str) -> _Absent:
+        return _Absent()
+
+
 def _needs_kernel() -> Refused:
     return Refused("busy", "only a running kernel can answer this", "start it with: awk start")
 
 
-def get(root: Path, state: Path, environ: Mapping[str, str], target: str, now_ms: int) -> bytes:
-    """Return the answer of ``GET target``. Raises Refused."""
-    with closing(StoredLog(str(state / DATABASE))) as log:
-        found = _answer(log, root, environ, target, now_ms)
-        if isinstance(found, Stream):
-            raise _needs_kernel()
-        return (found if isinstance(found, Response) else json_reply(found)).body
-
-
-def stream(root: Path, state: Path, environ: Mapping[str, str], target: str, now_ms: int) -> Generator[bytes]:
-    """Return the pieces of the stream of ``GET target``. Raises Refused."""
-    log = StoredLog(str(state / DATABASE))
-    found = _answer(log, root, environ, target, now_ms)
-    assert isinstance(found, Stream), target
-    return _pieces(log, found.pieces)
-
-
-def _pieces(log: StoredLog, passing: AsyncGenerator[bytes, None]) -> Generator[bytes]:
-    with closing(log), suppress(StopAsyncIteration):
-        while True:
-            yield _now(anext(passing))
-
-
-def _answer(log: StoredLog, root: Path, environ: Mapping[str, str], target: str, now_ms: int) -> Result:
+def pieces(root: Path, state: Path, environ: Mapping[str, str], target: str, now_ms: int) -> Iterator[bytes]:
+    """Return the pieces of the answer of ``GET target``. Raises Refused."""
     path, _, query = target.partition("?")
     found = matched("GET", path)
     if found is None:
         raise _needs_kernel()
-    variables = {name: unquote(text) for name, text in found[1].items()}
-    decoded = decode(found[0], RawRequest({}, query.encode(), b"", variables))
-    assert not isinstance(decoded, Response)
-    return _now(answer_of(_services(log, root, environ, now_ms), found[0], *decoded))
-
-
-def _services(log: StoredLog, root: Path, environ: Mapping[str, str], now_ms: int) -> Services:
-    absent: Any = _Absent()
+    route, variables = found
     catalog = Catalog(root, Path.home())
 
     async def current() -> Definitions:
         return definitions(catalog)
 
-    def made(kind: type[T], **there: Any) -> T:
-        fields = cast("Any", kind).__struct_fields__
-        return kind(**{**dict.fromkeys(fields, absent), **there})
+    store = _Services(reader=StoredLog(str(state / DATABASE)), now_ms=lambda: now_ms)
+    files = _Services(catalog=catalog, definitions=current, environ=environ)
+    services: Any = _Services(store=store, files=files)
+    asked = RawRequest({}, query.encode(), b"", {name: unquote(text) for name, text in variables.items()})
+    result = _now(answer_of(services, route, *decode(route, asked)))
+    if isinstance(result, Stream):
+        return _passing(result.pieces)
+    body = (result if isinstance(result, Response) else json_reply(result)).body
+    return iter((body,))
 
-    store = made(StoreAccess, reader=log, now_ms=lambda: now_ms)
-    files = made(ProjectFiles, catalog=catalog, definitions=current, environ=environ)
-    return made(Services, store=store, files=files)
+
+def _passing(stream: AsyncGenerator[bytes, None]) -> Iterator[bytes]:
+    with suppress(StopAsyncIteration):
+        while True:
+            yield _now(anext(stream))
 
 
 def _now(waiting: Awaitable[T]) -> T:

@@ -4,8 +4,8 @@ Also test whether this program could take over a database that another program h
 """
 
 import os
-from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Concatenate, Final, NamedTuple, cast
@@ -73,14 +73,16 @@ _VERSION: Final = "PRAGMA user_version"
 _LATEST: Final = "SELECT at_ms FROM events ORDER BY seq DESC LIMIT 1"
 
 
-def _connection(path: str, how: str) -> apsw.Connection:
+def _opened(path: str, how: str = "") -> apsw.Connection:
+    """Open a database read-only. Raises apsw.Error.
+
+    Without a WAL, open the database as immutable, so that SQLite creates no empty WAL.
+    """
     how = how if os.path.exists(f"{path}-wal") else "&immutable=1"
     uri = f"file:{quote(os.path.abspath(path))}?mode=ro{how}"
-    return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
-
-
-def _same(value: Any) -> Any:
-    return value
+    connection = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    connection.set_busy_timeout(1000)
+    return connection
 
 
 class StoredLog(Reader):
@@ -91,10 +93,10 @@ class StoredLog(Reader):
 
     def __init__(self, path: str) -> None:
         try:
-            self._here = _connection(path, "&readonly_shm=1")
+            self._here = _opened(path, "&readonly_shm=1")
             if missing_migrations(self._here, path):
                 raise CannotOpen(f"the database {path} is of an older version, which awk start converts")
-            self._here.create_scalar_function("shown", cast("Any", _same), 1)
+            self._here.create_scalar_function("shown", cast("Any", lambda text: text), 1)
         except (apsw.Error, CannotOpen) as error:
             known = error if isinstance(error, CannotOpen) else cannot_open(path, error)
             raise Refused("storage_failed", str(known), "awk doctor shows the problem") from error
@@ -103,30 +105,12 @@ class StoredLog(Reader):
         """Run a query."""
         return self.now(question, *args, **kwargs)
 
-    def close(self) -> None:
-        """Close the database."""
-        self._here.close()
-
-
-@contextmanager
-def _opened(path: str) -> Generator[apsw.Connection]:
-    """Open a database read-only. Raises apsw.Error.
-
-    Without a WAL, open the database as immutable, so that SQLite creates no empty WAL.
-    """
-    connection = _connection(path, "")
-    try:
-        connection.set_busy_timeout(1000)
-        yield connection
-    finally:
-        connection.close()
-
 
 def check_database(path: str) -> Checkup:
     """Check the database at ``path``. Reports faults instead of raising. Blocks: it reads the file."""
     newest = max(migrations())
     try:
-        with _opened(path) as connection:
+        with closing(_opened(path)) as connection:
             schema = int(connection.execute(_VERSION).get or 0)
             broken = check_integrity(connection)
             if broken is not None:
@@ -153,7 +137,7 @@ class LeftOver(msgspec.Struct, frozen=True):
 def left_over(path: str) -> LeftOver | None:
     """Return the outstanding work; None if unreadable or of another schema. Blocks."""
     try:
-        with _opened(path) as connection:
+        with closing(_opened(path)) as connection:
             if connection.execute(_VERSION).get != max(migrations()):
                 return None
             by = cast("str | None", connection.execute(LAST_STOP).get)

@@ -36,6 +36,11 @@ _KIND_OF: Final = {".agents": "agent", ".workflows": "workflow", "": "project"}
 _COLUMN: Final = 48
 """Column in which origins start, if the value before is short enough."""
 _STEP: Final = 2
+EXAMPLES: Final = Path(__file__).parent.parent / "examples"
+NAMES: Final = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
+DEFAULT: Final = "hello"
+LIST: Final = "list"
+MESSAGE: Final = "Say hello."
 
 
 def run_validate(context: Context) -> int:
@@ -135,9 +140,6 @@ def header(path: str) -> str:
     return f"{_MODELINE}{os.path.relpath(f'{FOLDER}/{kind}.json', folder or '.')}\n"
 
 
-EXAMPLES: Final = Path(__file__).parent.parent / "examples"
-DEFAULT: Final = "hello"
-LIST: Final = "list"
 MODELS: Final = {"claude": "sonnet"}
 """Default model by CLI backend: one that users of the CLI usually have access to."""
 _SCRIPTED: Final = re.compile(r"^( *)model: mock/.*$", re.MULTILINE)
@@ -146,7 +148,7 @@ _SCRIPTED: Final = re.compile(r"^( *)model: mock/.*$", re.MULTILINE)
 def run_init(context: Context) -> int:
     """Create the files and print their names, or print the examples. Raises Failure."""
     if context.args.example == LIST:
-        for name in _names():
+        for name in NAMES:
             workflow = next((EXAMPLES / name / ".workflows").iterdir())
             with workflow.open(encoding="utf-8") as lines:
                 about = lines.readline().lstrip("# ").strip()
@@ -155,33 +157,23 @@ def run_init(context: Context) -> int:
     source = EXAMPLES / context.args.example
     engine = _engine(context.args.backend, context.args.model)
     root = Path(context.project.root)
-    made: dict[str, bytes] = {}
+    made: dict[str, str] = {}
     for file in sorted(path for path in source.rglob("*") if path.is_file()):
         name = file.relative_to(source).as_posix()
         text = header(name) + file.read_text(encoding="utf-8")
         if engine:
             text = _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), text)
-        made[name] = text.encode()
+        made[name] = text
     there = [name for name in made if os.path.lexists(root / name)]
-    foreign = [name for name in there if os.lstat(root / name).st_size != len(made[name])]
+    foreign = [name for name in there if os.lstat(root / name).st_size != len(made[name].encode())]
     if foreign and len(there) < len(made):
         mixed = f"the example {source.name} would mix with other files: {', '.join(foreign)}; nothing was written"
         raise Failure("already_exists", mixed, "create the example in an empty directory, or move these files away")
-    for name, content in made.items():
-        path = root / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _unwritable(path.parent, error) from error
-        try:
-            with path.open("xb") as new:  # fails if the path exists, even as a dangling link
-                new.write(content)
-        except FileExistsError:
-            context.out.note(f"note: {name} already exists and was not changed")
-        except OSError as error:
-            raise _unwritable(path, error) from error
-        else:
+    for name, text in made.items():
+        if _create(str(root), name, text):
             context.out.lines([name])
+        else:
+            context.out.note(f"note: {name} already exists and was not changed")
     context.out.lines(write_schemas(str(root)))
     return Exit.OK
 
@@ -203,12 +195,17 @@ def _engine(backend: str | None, model: str | None) -> tuple[str, ...]:
     )
 
 
-def _names() -> list[str]:
-    return sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
-
-
-def _unwritable(path: Path, error: OSError) -> Failure:
-    return Failure("failed", f"{path} cannot be written: {error.strerror or error}")
+def _create(root: str, path: str, text: str) -> bool:
+    """Create a file and its folders, without following links. Returns whether the path was new. Raises Failure."""
+    folder, name = os.path.split(path)
+    try:
+        with SafeDir.within(root, folder, make=True) as place:
+            place.write(name, text, new=True)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise Failure("failed", f"{path} cannot be written: {error.strerror or error}") from error
+    return True
 
 
 def run_adopt(context: Context) -> int:
@@ -221,13 +218,7 @@ def run_adopt(context: Context) -> int:
     elif new and not args.yes:
         context.out.note("nothing was written: awk adopt --yes writes these files")
         new = []
-    for one in new:
-        folder, name = os.path.split(one.path)
-        try:
-            with SafeDir.within(root, folder, make=True) as place:
-                place.write(name, one.text, new=True)
-        except OSError as error:
-            raise _unwritable(Path(one.path), error) from error
+    new = [one for one in new if _create(root, one.path, one.text)]
     if new:
         write_schemas(root)
         context.out.note("check the files with awk validate, and what they may run with awk trust")
@@ -303,8 +294,6 @@ def doctor_lines(report: DoctorReport, screen: Screen) -> list[str]:
 
 
 WORKER_VERBS: Final = Subcommands("worker", (Subcommand("check", "Run a worker program and report protocol errors"),))
-DEFAULT_SECONDS: Final = 60.0
-MESSAGE: Final = "Say hello."
 
 
 def run_worker_check(context: Context) -> int:
@@ -349,7 +338,7 @@ ARGUMENTS: Final[Mapping[str, Arguments]] = {
         switch("--write", about=f"write all schemas to {FOLDER}, which headers of files refer to"),
     ),
     "init": (
-        lambda parser: parser.add_argument("--example", choices=[*_names(), LIST], default=DEFAULT, help=_EXAMPLE),
+        argument("--example", choices=[*NAMES, LIST], default=DEFAULT, help=_EXAMPLE),
         argument("--backend", choices=sorted(name for name in CLIS if BACKENDS[name].binaries), help=_PROGRAM),
         argument("-m", "--model", metavar="MODEL", help="with --backend: model of the agents (claude: sonnet)"),
     ),
@@ -357,8 +346,6 @@ ARGUMENTS: Final[Mapping[str, Arguments]] = {
     "worker check": (
         argument("command", metavar="CMD", nargs="*", help=_COMMAND),
         argument("--message", metavar="TEXT", default=MESSAGE, help=f"message for the worker (default: {MESSAGE})"),
-        argument(
-            "--timeout", type=duration, metavar="D", default=DEFAULT_SECONDS, help="timeout of each run (default: 60s)"
-        ),
+        argument("--timeout", type=duration, metavar="D", default=60.0, help="timeout of each run (default: 60s)"),
     ),
 }
