@@ -33,7 +33,7 @@ from protocol.api.overview import (
     SpendingPoint,
     SpendingSeries,
 )
-from protocol.api.timeline import LeftOut, RunGraph, Timeline, TimelineBar, TimelineLane
+from protocol.api.timeline import LeftOut, RunGraph, Timeline, TimelineLane
 from protocol.errors import Refused
 from protocol.instruction import LARGEST, Usage
 from protocol.names import instruction_id, place_of, run_id, split_space
@@ -121,9 +121,7 @@ def timeline_of(conn: apsw.Connection, run: WorkflowRecord, now_ms: int, redacti
     ids = encode_json([one.number for one in works]).decode()
     tried, steps = timeline.attempts(conn, ids, BARS), timeline.steps(conn, ids, BARS)
     attempts_of, steps_of = _by(tried, lambda one: one.instruction), _by(steps, lambda one: one.instruction)
-    bars: list[TimelineBar] = []
-    for work in works:
-        bars += bars_of(work, attempts_of[work.number], steps_of[work.number], rfc3339)
+    bars = [bar for work in works for bar in bars_of(work, attempts_of[work.number], steps_of[work.number], rfc3339)]
     kept, waits = newest(bars, BARS), sum(bar.kind == "wait" for bar in bars)
     cut = len(works) == WORKS or BARS in (len(tried), len(steps))
     total = timeline.count_bars(conn, run.id) + waits if cut else len(bars)

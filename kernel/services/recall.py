@@ -87,7 +87,8 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
             await self._follow(float("inf"))
             if began >= tidy_at:
                 tidy_at = began + TIDY_SECONDS
-                await self._tidy()
+                with suppress(Refused):
+                    await self._drop_gone()
             if self._trouble:
                 await trio.sleep(RETRY_SECONDS)
                 continue
@@ -307,18 +308,11 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
     async def _drop_gone(self, *, space: str | None = None, agent: str | None = None) -> None:
         """Erase indexed turns that are not in the log: of a space, of an agent, or all."""
         after = 0
-        removed = 0
         while places := await self._ask(turn_index.suspects, space=space, agent=agent, after=after):
             after = places[-1].id
             if gone := await self.log.reader.read(history.gone, places):
-                removed += await self._write(turn_index.forget_turns, [one.id for one in gone])
-        if removed or space is not None or agent is not None:
-            await self._write(recall_index.scrub)
-
-    async def _tidy(self) -> None:
-        with suppress(Refused):
-            await self._drop_gone()
-            await self._write(recall_index.scrub)
+                await self._write(turn_index.forget_turns, [one.id for one in gone])
+        await self._write(recall_index.scrub)
 
     async def _ask(self, question: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._run(lambda index: index.ask(lambda conn: question(conn, *args, **kwargs)), self._threads)

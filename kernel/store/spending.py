@@ -5,7 +5,7 @@ Queries for budgets use an index and depend on the window, not on the queue.
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import apsw
 import msgspec
@@ -133,9 +133,7 @@ class _UsageSums(msgspec.Struct, frozen=True):
     usage: Usage
 
 
-def _sums(
-    conn: apsw.Connection, statement: str, by: Sequence[GroupedBy], **values: str | int | None
-) -> list[_UsageSums]:
+def _sums(conn: apsw.Connection, statement: str, by: Sequence[GroupedBy], **values: Any) -> list[_UsageSums]:
     grouped = {word: word in by for word in GROUPED_BY}
     return rows.all_(conn.execute(statement, grouped | values | {"largest": LARGEST}), statement, _UsageSums)
 
@@ -233,13 +231,11 @@ def over_time(
     for one in landed if of_runs_too else ():
         groups.setdefault(_key(period, "", one.place, "", one.day), ([], []))[1].append(one)
     total = _group({}, found, landed if of_runs else None)
-    if not period.by:
-        return (total,)
     named = [
         _group(dict(zip(period.by, key, strict=True)), work, landings if of_runs_too else None)
         for key, (work, landings) in sorted(groups.items())
     ]
-    return (*named, total)
+    return (*named, total) if period.by else (total,)
 
 
 def _key(period: Period, agent: str, place: str, model: str, day: str) -> tuple[str, ...]:
@@ -299,12 +295,10 @@ class Spent(NamedTuple):
     usage: Usage
 
 
-ended_usage = Sql(
-    instruction_sql("""
+ended_usage = instruction_sql("""
 SELECT CASE :by WHEN 'agent' THEN i.agent ELSE coalesce(i.model, '') END AS name,
   i.ended_ms / :bucket * :bucket AS at_ms, {spent}
 FROM instructions AS i INDEXED BY instructions_ended
 WHERE i.ended_ms IS NOT NULL AND i.ended_ms >= :since AND i.ended_ms < :until GROUP BY 1, 2 LIMIT :limit
-""")
-).rows(Spent)
+""").rows(Spent)
 """Return the usage of work that ended in a period, by name and start of the bucket. Reads all of it."""
