@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from kernel.store import rows
-from kernel.store.rows import Sql, instruction_sql
+from kernel.store.rows import Sql, instruction_sql, select
 from kernel.store.transaction import rfc3339
 from protocol.api.kernel import GROUPED_BY, GroupedBy, UsageGroup, UsageNumbers, UsageReport, UsageRow
 from protocol.api.overview import OverviewHour
@@ -35,8 +35,8 @@ class SpentAmounts(msgspec.Struct, frozen=True):
 
 OF_INSTRUCTION: Final = """
 SELECT input_tokens + output_tokens + cache_read_tokens + cache_write_tokens AS tokens, coalesce(cost_usd, 0.0) AS usd,
-  0 AS worked_ms
-FROM instructions WHERE id = ?
+  (SELECT coalesce(sum(a.worked_ms), 0) FROM attempts AS a WHERE a.instruction = i.id) AS worked_ms
+FROM instructions AS i WHERE i.id = ?
 """
 
 
@@ -44,12 +44,6 @@ def of_instruction(conn: apsw.Connection, instruction: str) -> SpentAmounts:
     """Return the amounts of one instruction over all its attempts."""
     found = conn.execute(OF_INSTRUCTION, (number_of(instruction, "i"),))
     return rows.one(found, OF_INSTRUCTION, SpentAmounts) or SpentAmounts(0, 0.0)
-
-
-worked_ms = Sql(
-    "SELECT coalesce(sum(worked_ms), 0) FROM attempts WHERE instruction = CAST(substr(?, 2) AS INTEGER)"
-).scalar(int)
-"""Return the working time of ended attempts of an instruction, named like i7."""
 
 
 OF_AGENT: Final = """
@@ -88,9 +82,7 @@ class RunMoney(msgspec.Struct, frozen=True):
     wall_time_ms: int | None
 
 
-of_run = Sql("""
-SELECT mode, budget_tokens, budget_usd, spent_tokens, spent_usd, deadline_ms, wall_time_ms FROM workflows WHERE id = ?
-""").row(RunMoney)
+of_run = Sql(select(RunMoney, "workflows WHERE id = ?")).row(RunMoney)
 """Return the budget, spending and time limits of one run."""
 
 
