@@ -1,7 +1,7 @@
 """The project and its runs at a glance: overview, timelines, graphs, spending over time, and search."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Final, TypeVar
 
 import apsw
@@ -33,7 +33,7 @@ from protocol.api.overview import (
     SpendingPoint,
     SpendingSeries,
 )
-from protocol.api.timeline import LeftOut, RunGraph, Timeline, TimelineBar, TimelineLane
+from protocol.api.timeline import LeftOut, RunGraph, Timeline, TimelineLane
 from protocol.errors import Refused
 from protocol.instruction import LARGEST, Usage
 from protocol.names import instruction_id, place_of, run_id, split_space
@@ -41,7 +41,6 @@ from protocol.redaction import Redaction
 from protocol.text import encode_json
 
 T = TypeVar("T")
-K = TypeVar("K", bound=Hashable)
 WORKS: Final = 1_000
 BARS: Final = 2_000
 MESSAGES: Final = 1_000
@@ -119,18 +118,17 @@ async def run_timeline(asked: OneRun, store: StoreAccess, files: ProjectFiles) -
 def timeline_of(conn: apsw.Connection, run: WorkflowRecord, now_ms: int, redaction: Redaction) -> Timeline:
     """Return the timeline of one run."""
     works = timeline.works(conn, run.id, WORKS)
-    ids = [one.number for one in works]
-    tried, steps = timeline.attempts(conn, encode_json(ids).decode(), BARS), timeline.steps(conn, ids, BARS)
+    ids = encode_json([one.number for one in works]).decode()
+    tried, steps = timeline.attempts(conn, ids, BARS), timeline.steps(conn, ids, BARS)
     attempts_of, steps_of = _by(tried, lambda one: one.instruction), _by(steps, lambda one: one.instruction)
-    bars: list[TimelineBar] = []
-    for work in works:
-        bars += bars_of(work, attempts_of[work.number], steps_of[work.number], rfc3339)
+    bars = [bar for work in works for bar in bars_of(work, attempts_of[work.number], steps_of[work.number], rfc3339)]
     kept, waits = newest(bars, BARS), sum(bar.kind == "wait" for bar in bars)
     cut = len(works) == WORKS or BARS in (len(tried), len(steps))
     total = timeline.count_bars(conn, run.id) + waits if cut else len(bars)
     names: dict[str, str] = {instruction_id(work.number): work.name for work in works}
     bars_in = _by(kept, lambda one: names[one.instruction])
-    marks_in = _by(timeline.marks(conn, run), lambda one: one[0])
+    period = {"since": run.started_ms, "until": LARGEST if run.ended_ms is None else run.ended_ms}
+    marks_in = _by(timeline.marks(conn, run=run.id, space=run.space, **period), lambda one: one[0])
     report, said = report_of(conn, run, now_ms, said=False), timeline.messages(conn, run.id, MESSAGES)
     return Timeline(
         run=run_id(run.id),
@@ -151,8 +149,8 @@ def timeline_of(conn: apsw.Connection, run: WorkflowRecord, now_ms: int, redacti
     )
 
 
-def _by(rows: Iterable[T], key: Callable[[T], K]) -> Mapping[K, list[T]]:
-    found: defaultdict[K, list[T]] = defaultdict(list)
+def _by(rows: Iterable[T], key: Callable[[T], int | str]) -> Mapping[int | str, list[T]]:
+    found: defaultdict[int | str, list[T]] = defaultdict(list)
     for row in rows:
         found[key(row)].append(row)
     return found
@@ -173,31 +171,31 @@ def spending_series(conn: apsw.Connection, asked: SpendingRequest, now_ms: int) 
     since = asked.since if asked.since is not None else now_ms - BUCKETS["day"] if run is None else run.started_ms
     until = now_ms + 1 if asked.until is None else asked.until
     if run is None:
-        period = {"by": asked.by, "bucket": size, "since": since, "until": until, "largest": LARGEST}
-        spent: Iterable[Spent] = spending.ended_usage(conn, limit=GROUPS_LIMIT, **period)
+        limits = {"largest": LARGEST, "limit": GROUPS_LIMIT}
+        spent = spending.ended_usage(conn, by=asked.by, bucket=size, since=since, until=until, **limits)
     else:
         works = timeline.works(conn, run.id, WORKS)
         names = {one.number: one.name if asked.by == "agent" else one.model for one in works}
-        steps = timeline.steps(conn, tuple(names), 10 * BARS)
-        used = [(one, one.usage) for one in steps if one.usage is not None and since <= one.at_ms < until]
-        spent = [Spent(names[one.instruction], one.at_ms, usage) for one, usage in used]
+        steps = timeline.steps(conn, encode_json(tuple(names)).decode(), 10 * BARS)
+        used = ((one, one.usage) for one in steps if one.usage is not None and since <= one.at_ms < until)
+        spent = tuple(Spent(names[one.instruction], one.at_ms, usage) for one, usage in used)
     sums: defaultdict[str, defaultdict[int, Usage]] = defaultdict(lambda: defaultdict(Usage))
-    for one in spent:
-        points = sums[one.name]
-        points[one.at_ms // size * size] = points[one.at_ms // size * size].plus(one.usage)
+    for name, at_ms, usage in spent:
+        bucket = at_ms // size * size
+        sums[name][bucket] = sums[name][bucket].plus(usage)
     if sum(map(len, sums.values())) >= GROUPS_LIMIT:
         hint = "request a shorter period or a longer bucket"
         raise Refused("too_large", f"report has more than {GROUPS_LIMIT} points", hint)
-    lines: list[tuple[float, str, SpendingLine]] = []
-    for name, points in sums.items():
-        shown = tuple(
+    cost = {name: sum(one.cost_usd or 0.0 for one in points.values()) for name, points in sums.items()}
+    series: list[SpendingLine] = []
+    for name in sorted(sums, key=lambda name: (-cost[name], name)):
+        points = (
             SpendingPoint(rfc3339(at), one.cost_usd or 0.0, one.tokens - one.output_tokens, one.output_tokens)
-            for at, one in sorted(points.items())
+            for at, one in sorted(sums[name].items())
         )
-        lines.append((-sum(point.cost_usd for point in shown), name, SpendingLine(name, shown)))
-    series = tuple(line for _, _, line in sorted(lines))
-    total_usd = round(sum((-cost for cost, _, _ in lines), 0.0), 6)
-    return SpendingSeries(by=asked.by, bucket=asked.bucket, series=series, total_usd=total_usd)
+        series.append(SpendingLine(name, tuple(points)))
+    total_usd = round(sum(cost.values(), 0.0), 6)
+    return SpendingSeries(by=asked.by, bucket=asked.bucket, series=tuple(series), total_usd=total_usd)
 
 
 async def search(asked: SearchRequest, store: StoreAccess, memory: MemoryAccess) -> SearchFound:

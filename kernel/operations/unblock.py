@@ -7,7 +7,7 @@ import msgspec
 
 from kernel.operations.context import ProjectFiles, StoreAccess, check_known, known_space
 from kernel.operations.operation import ToolFront, operation
-from kernel.policy.unblock import choose, decision_for
+from kernel.policy.unblock import ACTIONS, PERSONS, first_of
 from kernel.store import agents, instruction_views, instructions, workflows
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import bulk, steering
@@ -62,18 +62,18 @@ async def unblock(asked: UnblockRequest, store: StoreAccess, files: ProjectFiles
     def change(tx: Transaction) -> Unblocked:
         found = tuple(_candidates(tx, asked.target, target, space))
         for subject, states, key, actions in found:
-            action, because = choose(states) or (None, "")
-            if action is not None and action in actions:
-                freed = actions[action](tx, key)
-                given = freed if isinstance(freed, tuple) else (subject,) * (action == "retry")
-                if action == "retry" and not given:
-                    raise Refused("conflict", f"the dead work of {subject} cannot be retried", "see awk dead")
-                return Unblocked(
-                    target=asked.target, action=action, subject=subject, because=because, instructions=given
-                )
-        decision = decision_for(state for one in found for state in one.states)
-        text = f"{asked.target} is not blocked" if decision is None else f"{asked.target} waits for your decision"
-        raise Refused("conflict", text, decision or "see awk needs and awk ps")
+            action, because = first_of(states, ACTIONS) or (None, "")
+            if action is None or action not in actions:
+                continue
+            freed = actions[action](tx, key)
+            given = freed if isinstance(freed, tuple) else (subject,) * (action == "retry")
+            if action == "retry" and not given:
+                raise Refused("conflict", f"the dead work of {subject} cannot be retried", "see awk dead")
+            return Unblocked(target=asked.target, action=action, subject=subject, because=because, instructions=given)
+        decision = first_of((state for one in found for state in one.states), PERSONS)
+        if decision is not None:
+            raise Refused("conflict", f"{asked.target} waits for your decision", decision[0])
+        raise Refused("conflict", f"{asked.target} is not blocked", "see awk needs and awk ps")
 
     return await store.writer.commit(change)
 

@@ -1,10 +1,11 @@
 """Selection of the action that lets blocked work continue, by the state of an agent, workflow or instruction. Pure."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from protocol.api.instructions import UnblockAction
 
+T = TypeVar("T")
 _STATES: Final[Mapping[UnblockAction, str]] = {
     "resume": "paused stopped",
     "continue": "budget hops instructions wall_time",
@@ -23,11 +24,6 @@ PERSONS: Final[Mapping[str, str]] = {
 """Suggested action by wait reason, where only the user knows the decision."""
 
 
-def choose(states: Iterable[str | None]) -> tuple[UnblockAction, str] | None:
-    """Return the action for the first state that has one, and that state; None if nothing is blocked."""
-    return next(((ACTIONS[state], state) for state in states if state is not None and state in ACTIONS), None)
-
-
-def decision_for(states: Iterable[str | None]) -> str | None:
-    """Return the suggested action of the first state that waits for a decision of the user."""
-    return next((PERSONS[state] for state in states if state is not None and state in PERSONS), None)
+def first_of(states: Iterable[str | None], table: Mapping[str, T]) -> tuple[T, str] | None:
+    """Return the action for the first state in ``table``, and that state; None if it contains none of them."""
+    return next(((table[state], state) for state in states if state is not None and state in table), None)

@@ -3,20 +3,16 @@
 Each query reads one run by an index, at most a limit of rows.
 """
 
-from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import apsw
 
 from kernel.policy.timeline import AttemptRow, SentMessage, StepRow, WorkRow
-from kernel.store import rows
 from kernel.store.entries import bare_name, decode_done
 from kernel.store.rows import Sql
 from kernel.store.transaction import rfc3339
-from kernel.store.workflows import WorkflowRecord
 from protocol.api.timeline import TimelineMark, TimelineMessage
 from protocol.message import SYSTEM, USER
-from protocol.text import encode_json
 
 works = Sql("""
 SELECT id AS number, name, state, waits_for, cause, coalesce(model, '') AS model, enqueued_ms, ended_ms
@@ -30,23 +26,19 @@ FROM json_each(?) AS w CROSS JOIN attempts AS a ON a.instruction = w.value LIMIT
 """).rows(AttemptRow)
 """Return the attempts of the instructions in a JSON list, in this order."""
 
-STEPS: Final = """
-SELECT e.instruction, e.epoch, e.k, e.at_ms, CASE WHEN e.blob IS NULL THEN e.body ELSE b.body END
+
+def _step(body: bytes, **place: int) -> StepRow:
+    call = decode_done(body)
+    tool = bare_name(call.name or "tool") if call.kind == "tool" else None
+    return StepRow(**place, duration_ms=call.duration_ms, tool=tool, failed=call.is_error, usage=call.usage)
+
+
+steps = Sql("""
+SELECT e.instruction, e.epoch, e.k, e.at_ms, CASE WHEN e.blob IS NULL THEN e.body ELSE b.body END AS body
 FROM json_each(?) AS w CROSS JOIN entries AS e ON e.instruction = w.value LEFT JOIN blobs AS b ON b.hash = e.blob
 WHERE e.epoch > 0 AND e.kind IN ('reply', 'tool') LIMIT ?
-"""
-
-
-def steps(conn: apsw.Connection, of: Sequence[int], limit: int) -> list[StepRow]:
-    """Return the completed calls of the instructions ``of``, in this order."""
-    found: list[StepRow] = []
-    for row in conn.execute(STEPS, (encode_json(of).decode(), limit)):
-        call = decode_done(cast("bytes", row[4]))
-        tool = bare_name(call.name or "tool") if call.kind == "tool" else None
-        place = cast("tuple[int, int, int, int]", row[:4])
-        found.append(StepRow(*place, call.duration_ms, tool, call.is_error, call.usage))
-    return found
-
+""").rows(_step)
+"""Return the completed calls of the instructions in a JSON list, in this order."""
 
 count_bars = Sql("""
 SELECT coalesce(sum((SELECT count(*) FROM attempts AS a WHERE a.instruction = i.id)
@@ -55,8 +47,13 @@ FROM instructions AS i INDEXED BY instructions_run WHERE i.run = ?
 """).scalar(int)
 """Return the number of attempts and calls of a run. Reads all of them: call in a thread."""
 
+
+def _mark(agent: str, **columns: Any) -> tuple[str, TimelineMark]:
+    return agent, TimelineMark(**columns)
+
+
 # A space may have had several runs: tasks of the others are not in the period.
-MARKS: Final = """
+marks = Sql("""
 SELECT 'vote' AS kind, v.voter AS agent, v.at_ms AS at, b.name AS id, v.choice AS label
 FROM ballots AS b INDEXED BY ballots_name CROSS JOIN votes AS v ON v.ballot = b.id WHERE b.run = :run
 UNION ALL
@@ -71,18 +68,8 @@ UNION ALL
 SELECT 'merge', b.value ->> '$.agent', coalesce(l.ended_ms, l.requested_ms), 'g' || l.id, l.state || ': ' || l.branch
 FROM landings AS l INDEXED BY landings_run, json_each(CAST(l.outcome AS TEXT), '$.branches') AS b WHERE l.run = :run
 ORDER BY 3 LIMIT 1000
-"""
-
-
-def _mark(agent: str, at: int, **columns: Any) -> tuple[str, TimelineMark]:
-    return agent, TimelineMark(at=rfc3339(at), **columns)
-
-
-def marks(conn: apsw.Connection, run: WorkflowRecord) -> list[tuple[str, TimelineMark]]:
-    """Return the marks of a run with their agents, oldest first."""
-    period = {"since": run.started_ms, "until": 2**62 if run.ended_ms is None else run.ended_ms}
-    return rows.all_(conn.execute(MARKS, {"run": run.id, "space": run.space, **period}), MARKS, _mark)
-
+""").rows(_mark, at=rfc3339)
+"""Return the marks of a run with their agents, oldest first."""
 
 messages = Sql("""
 SELECT seq, at_ms AS at, sender, addressed AS "to", kind, substr(shown(text), 1, 120) AS text

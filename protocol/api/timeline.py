@@ -9,7 +9,6 @@ from protocol.api.runs import RunReport
 from protocol.message import MessageKind
 
 BarKind = Literal["attempt", "model", "tool", "wait"]
-MarkKind = Literal["vote", "merge", "task", "approval"]
 
 
 class TimelineBar(Body, frozen=True):
@@ -31,7 +30,7 @@ class TimelineBar(Body, frozen=True):
 class TimelineMark(Body, frozen=True, kw_only=True):
     """Event of an agent: its vote, a merge of its branch, its task, or an approval that it requested."""
 
-    kind: MarkKind
+    kind: Literal["vote", "merge", "task", "approval"]
     at: str
     id: str
     label: str

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from kernel.policy.unblock import ACTIONS, PERSONS, choose, decision_for
+from kernel.policy.unblock import ACTIONS, PERSONS, first_of
 from protocol.instruction import WaitReason
 
 
@@ -24,11 +24,11 @@ from protocol.instruction import WaitReason
 def test_the_first_state_with_an_action_decides(
     states: tuple[str | None, ...], expected: tuple[str, str] | None
 ) -> None:
-    assert choose(states) == expected
+    assert first_of(states, ACTIONS) == expected
 
 
 def test_each_reason_of_a_wait_has_an_action_or_a_person() -> None:
     assert set(get_args(WaitReason)) <= ACTIONS.keys() | PERSONS.keys()
     assert not ACTIONS.keys() & PERSONS.keys()
-    assert decision_for([None, "idle", "approval"]) == PERSONS["approval"]
-    assert decision_for([None, "idle"]) is None
+    assert first_of([None, "idle", "approval"], PERSONS) == (PERSONS["approval"], "approval")
+    assert first_of([None, "idle"], PERSONS) is None
