@@ -1,6 +1,6 @@
 // Diffs by file and line, and the diff of a call that changes a file.
 
-import { button, Component, h } from "./dom.js";
+import { h, Long } from "./dom.js";
 import { line } from "./text.js";
 import { t } from "./words.js";
 
@@ -48,17 +48,14 @@ export function changeOf(before, after) {
 	];
 }
 
-class Lines extends Component {
-	render({ lines, name }, { all }) {
-		const shown = all ? lines : lines.slice(0, LINES);
-		const numbered = ([kind, old, now, text]) => h(`span.${kind}`, { "data-old": old ?? " ", "data-new": now ?? " ", "data-mark": { added: "+", removed: "−" }[kind] ?? " " }, text);
-		const more = shown.length < lines.length && button(t("more_of", { n: lines.length - shown.length }), () => this.setState({ all: true }));
-		return h("div", h("pre.block.diff", { role: "group", "aria-label": name }, shown.map(numbered)), more || null);
-	}
+function numbered({ lines, file }) {
+	const one = ([kind, old, now, text]) => h(`span.${kind}`, { "data-old": old ?? " ", "data-new": now ?? " ", "data-mark": { added: "+", removed: "−" }[kind] ?? " " }, text);
+	const draw = (shown) => h("pre.block.diff", { role: "group", "aria-label": line(file, 200) }, shown.map(one));
+	return h(Long, { part: lines.slice(0, LINES), whole: lines, label: t("more_of", { n: lines.length - LINES }), draw });
 }
 
-const changed = ({ file, added, removed, lines }) =>
-	h("details.file", { key: file, open: true }, h("summary", h("code", line(file, 200) || t("changes")), h("small", ` +${added}/−${removed}`)), h(Lines, { lines, name: line(file, 200) }));
+const changed = (one) =>
+	h("details.file", { key: one.file, open: true }, h("summary", h("code", line(one.file, 200) || t("changes")), h("small", ` +${one.added}/−${one.removed}`)), numbered(one));
 
 export const diff = (patch) => h("div", filesOf(patch).map(changed));
 

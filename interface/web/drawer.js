@@ -2,8 +2,7 @@
 
 import { button, dots, h, link, render } from "./dom.js";
 import { runView } from "./runs.js";
-import { searchView } from "./search.js";
-import { documentView, spaceView } from "./space.js";
+import { documentView, searchView, spaceView } from "./space.js";
 import { spendingView } from "./spending.js";
 import { watch } from "./stream.js";
 import { line } from "./text.js";

@@ -1,13 +1,12 @@
-// Needs: the list of `awk needs`, their count in the title, and a button for each action that resolves one.
+// The overview: whether all is well, what needs a person, and what it costs. Needs: the list of `awk needs`, their count in the title, and a button for each action that resolves one.
 
 import { doer } from "./acts.js";
 import { find, get, may, post, u } from "./api.js";
-import { ago, button, dots, h, link, render } from "./dom.js";
-import { watch } from "./stream.js";
+import { ago, button, dots, h, link } from "./dom.js";
 import { line, spaceOf } from "./text.js";
 import { t } from "./words.js";
 
-const SILENT_MS = 15_000; // a silent step becomes a need without an event
+const SILENT_MS = 15_000; // a silent step becomes a need, and what it costs grows, without an event
 const SETTLING = /^(?!message|instruction.step|worker.log|attempt.started|instruction.leased)/;
 const PAGE = 200;
 
@@ -94,18 +93,48 @@ function row(need) {
 	);
 }
 
-export function keepNeeds(section, project) {
+export function needsView({ again, place, project }) {
 	let limit = PAGE;
-	const more = () => ((limit = Math.min(limit + PAGE, 1000)), view.again());
-	const view = watch({
+	const more = () => again((limit = Math.min(limit + PAGE, 1000)));
+	return {
 		load: () => get("/needs", { limit }),
 		wants: SETTLING,
 		every: SILENT_MS,
 		draw({ items, total }) {
 			document.title = `(${total}) ${project}`;
-			section.hidden = total === 0;
+			place.hidden = total === 0;
 			const left = total - items.length;
-			render([h("h2", { id: "needs-title" }, t("needs_title")), h("ul.needs", items.map(row), left > 0 ? h("li", button(t("more_of", { n: left }), more)) : null)], section);
+			return [h("h2", { id: "needs-title" }, t("needs_title")), h("ul.needs", items.map(row), left > 0 ? h("li", button(t("more_of", { n: left }), more)) : null)];
 		},
-	});
+	};
 }
+
+// Bars of 24 hours, in a box of 96 x 20.
+function spark(values) {
+	const most = Math.max(...values, Number.MIN_VALUE);
+	const bar = (value, place) => h("rect", { x: place * 4, y: 20 - Math.max((20 * value) / most, 0.5), width: 3, height: Math.max((20 * value) / most, 0.5) });
+	return h("svg", { class: "spark", viewBox: "0 0 96 20", preserveAspectRatio: "none", "aria-hidden": true }, values.map(bar));
+}
+
+function tile(name, value, more, { values = null, path = null, kind = "" } = {}) {
+	const shown = [h("b.big", `${value}`), h("span", t(`tile_${name}`)), h("small", more), values && spark(values)];
+	return h("li", { class: `tile ${kind}`, "data-tile": name }, path ? link(path, shown) : h("div", shown));
+}
+
+export const overviewView = () => ({
+	load: () => get("/overview"),
+	wants: /^(instruction.(leased|ended)|workflow|approval)/,
+	every: SILENT_MS,
+	draw({ running, waiting, idle, needs, failed_today: failed, runs_running: runs, spend_today_usd: spend, tokens_per_minute: tokens, hours }) {
+		const of = (key) => hours.map((one) => one[key] ?? 0);
+		return [
+			h("h2", { id: "overview-title", class: needs || failed ? "unwell" : "well" }, needs ? t("need_you", { n: needs }) : failed ? t("failed_n", { n: failed }) : t("all_well")),
+			h("ul.tiles",
+				tile("running", running, t("agents_n", { waiting, idle, runs }), { values: of("ended") }),
+				tile("spent_today", `$${(spend ?? 0).toFixed(2)}`, t("tokens_n", { n: Math.round(tokens ?? 0) }), { values: of("cost_usd"), path: ["spending", "all"] }),
+				tile("need_you", needs, t(needs ? "see_below" : "nothing_needs_you"), { kind: needs ? "wait" : "" }),
+				tile("failed_today", failed, t("midnight"), { values: of("failed"), kind: failed ? "bad" : "" }),
+			),
+		];
+	},
+});

@@ -10,21 +10,27 @@ const SOON_MS = 50;
 const GAP_MS = 1000;
 const LIVE = 20_000;
 
-export class Parser {
-	#rest = "";
-	push(piece) {
-		const blocks = (this.#rest + piece).split("\n\n");
-		this.#rest = blocks.pop();
-		return blocks.map(Parser.event).filter((one) => one.data !== "");
+function eventOf(block) {
+	const found = { id: null, event: "message", data: "" };
+	for (const line of block.split("\n")) {
+		const [, name, value] = /^(\w+): ?(.*)$/.exec(line) ?? [];
+		if (name === "data" && found.data) found.data += `\n${value}`;
+		else if (name) found[name] = value;
 	}
-	static event(block) {
-		const found = { id: null, event: "message", data: "" };
-		for (const line of block.split("\n")) {
-			const [, name, value] = /^(\w+): ?(.*)$/.exec(line) ?? [];
-			if (name === "data" && found.data) found.data += `\n${value}`;
-			else if (name) found[name] = value;
+	return { id: found.id, type: found.event, data: found.data };
+}
+
+// The events of an answer, in the pieces they come in.
+export async function* eventsOf({ body }) {
+	const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+	try {
+		for (let rest = "", piece; !(piece = await reader.read()).done; ) {
+			const blocks = (rest + piece.value).split("\n\n");
+			rest = blocks.pop();
+			yield blocks.map(eventOf).filter((one) => one.data !== "");
 		}
-		return { id: found.id, type: found.event, data: found.data };
+	} finally {
+		reader.cancel().catch(() => {});
 	}
 }
 
@@ -72,15 +78,13 @@ export function follow(says) {
 		try {
 			const headers = lastId === null ? {} : { "Last-Event-ID": lastId };
 			const answer = await request("GET", "/events", { headers, signal: AbortSignal.any([signal, silence.signal]) });
-			const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-			const parser = new Parser();
-			for (let first = true; ; first = false) {
-				const { value, done } = await reader.read();
-				if (done) return;
+			let first = true;
+			for await (const events of eventsOf(answer)) {
 				if (first) opened();
+				first = false;
 				clearTimeout(watch);
 				watch = alive();
-				parser.push(value).filter((one) => one.type !== "bye").forEach(take);
+				events.filter((one) => one.type !== "bye").forEach(take);
 			}
 		} finally {
 			clearTimeout(watch);
@@ -138,14 +142,14 @@ const views = new Set();
 // Loads and draws now, and again for each event that `wants` accepts (a function of the event, or a pattern of types): at most
 // once a second, and only while visible. `every`: also every so many ms. `failed` receives errors.
 // `written`: an instruction whose text is drawn while its model writes it.
-export function watch({ load, draw, wants = /^$/, failed = () => {}, every, written }) {
+export function watch({ load = () => null, draw, wants = /^$/, failed = () => {}, every, written }) {
 	let timer = null;
 	let busy = false;
 	let again = false;
 	let last = -Infinity;
 	let cost = 0;
 	let found;
-	const view = { wants, touch, written, redraw: () => found !== undefined && draw(found), stop: () => void (views.delete(view), clearTimeout(timer)) };
+	const view = { wants, touch, written, again: () => touch(true), redraw: () => found !== undefined && draw(found), stop: () => void (views.delete(view), clearTimeout(timer)) };
 
 	async function run() {
 		if (document.hidden || !views.has(view)) return;
@@ -173,7 +177,7 @@ export function watch({ load, draw, wants = /^$/, failed = () => {}, every, writ
 
 	views.add(view);
 	run();
-	return { again: () => touch(true), stop: view.stop };
+	return view;
 }
 
 // The text of unfinished replies, by instruction.

@@ -18,8 +18,10 @@ const told = [
 	{ id: "8", type: "bye", data: "{}" },
 ];
 for (let at = 0; at <= sent.length; at += 1) {
-	const parser = new stream.Parser();
-	assert.deepEqual([...parser.push(sent.slice(0, at)), ...parser.push(sent.slice(at))], told);
+	const heard = [];
+	const body = ReadableStream.from([sent.slice(0, at), sent.slice(at)]).pipeThrough(new TextEncoderStream());
+	for await (const events of stream.eventsOf({ body })) heard.push(...events);
+	assert.deepEqual(heard, told);
 }
 
 // A command of a need is the request that the command makes, or is left to a terminal.
