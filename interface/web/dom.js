@@ -91,7 +91,7 @@ export const isPlain = (event) => !(event.ctrlKey || event.metaKey || event.altK
 export function arrows(event) {
 	const links = [...event.currentTarget.querySelectorAll('a[tabindex="-1"]')];
 	const at = links.indexOf(document.activeElement);
-	const [next, before, last] = [(at + 1) % links.length, at - 1, links.length - 1];
+	const [next, before, last] = [(at + 1) % links.length, (at > 0 ? at : links.length) - 1, links.length - 1];
 	const goal = links[{ ArrowDown: next, j: next, ArrowUp: before, k: before, Home: 0, End: last }[event.key]];
 	if (!goal || !isPlain(event)) return;
 	event.preventDefault();

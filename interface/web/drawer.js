@@ -53,7 +53,6 @@ export function keepDrawer(aside) {
 		function paint() {
 			const bar = h("div.bar", h("h2", { id: "drawer-title", tabindex: -1 }, spec.title ?? line(path[1], 120)), button(t("close"), close, { id: "close", class: "quiet" }));
 			render(h("div", bar, h("p.bad", { role: "alert" }, refused), h("div.body", spec.tabs, found === undefined ? null : spec.draw(found))), aside);
-			spec.painted?.(aside);
 		}
 		aside.hidden = false;
 		document.body.classList.add("open", ...(spec.wide ? ["wide"] : []));

@@ -8,27 +8,27 @@ import { t } from "./words.js";
 
 const SILENT_MS = 15_000; // a silent step becomes a need, and what it costs grows, without an event
 const SETTLING = /^(?!message|instruction.step|worker.log|attempt.started|instruction.leased)/;
+const ENDING = /^awk (\w+ )?(cancel|stop|restart) /; // asks for confirmation
 const PAGE = 200;
 
 const workflow = (target) => `/workflows/${spaceOf(target).split("~")[0].split(":").map(encodeURIComponent).join("/")}`;
 const each = (ids, make) => ids.trim().split(/ +/).map(make);
 
-// Commands with their scope (! asks for confirmation) and REST paths; {NAME} is replaced by the agent's key.
+// Commands with their scope and REST paths; {NAME} is replaced by the agent's key.
 const COMMANDS = [
 	["(?:approve|deny) (ID)", "approve", (id) => ["approval", id]],
 	["answer (ID) .*", "approve", (id) => ["instruction", id]],
-	["cancel (IDS)", "operate!", (ids) => each(ids, (id) => u`/instructions/${id}/cancel`)],
+	["cancel (IDS)", "operate", (ids) => each(ids, (id) => u`/instructions/${id}/cancel`)],
 	["attach (\\S+)", "operate", (agent) => ["agent", agent]],
-	["restart (\\S+)", "operate!", (agent) => [u`/agents/{${agent}}/restart`]],
+	["restart (\\S+)", "operate", (agent) => [u`/agents/{${agent}}/restart`]],
 	["retry (ID)", "operate", (id) => [u`/instructions/${id}/retry`]],
-	["stop (@\\S+)", "operate!", (at) => [`DELETE${workflow(at)}`]],
+	["stop (@\\S+)", "operate", (at) => [`DELETE${workflow(at)}`]],
 	["continue (@\\S+)", "approve", (at) => [`${workflow(at)}/continue`]],
 	["continue (\\S+)", "approve", (agent) => [u`/agents/{${agent}}/continue`]],
 	["reset (\\S+)", "operate", (agent) => [u`/agents/{${agent}}/reset`]],
-	["task (done) (@\\S+) (IDS)", "operate", (what, at, ids) => each(ids, (id) => u`/spaces/${spaceOf(at)}/tasks/${id}/${what}`)],
-	["task (cancel) (@\\S+) (IDS)", "operate!", (what, at, ids) => each(ids, (id) => u`/spaces/${spaceOf(at)}/tasks/${id}/${what}`)],
+	["task (done|cancel) (@\\S+) (IDS)", "operate", (what, at, ids) => each(ids, (id) => u`/spaces/${spaceOf(at)}/tasks/${id}/${what}`)],
 	["proposal vote ([^@ ]+)(@\\S+) (\\S+)", "approve", (id, at, choice) => [u`/spaces/${spaceOf(at)}/proposals/${id}/vote?${choice}`]],
-	["proposal cancel ([^@ ]+)(@\\S+)", "operate!", (id, at) => [u`/spaces/${spaceOf(at)}/proposals/${id}/cancel`]],
+	["proposal cancel ([^@ ]+)(@\\S+)", "operate", (id, at) => [u`/spaces/${spaceOf(at)}/proposals/${id}/cancel`]],
 	["agent memory (\\S+) (tray) (approve|reject) (\\S+)", "approve", (agent, part, what, id) => [u`/agents/{${agent}}/${part}/${id}/${what}`]],
 	["agent (soul) (\\S+) (approve|reject) (\\S+)", "approve", (part, agent, what, id) => [u`/agents/{${agent}}/${part}/${id}/${what}`]],
 	["webhook retry (\\S+)", "operate", (id) => [u`/webhooks/${id}/retry`]],
@@ -40,7 +40,7 @@ export function requestOf(command) {
 		const found = pattern.exec(command)?.slice(1);
 		if (!found) continue;
 		const made = make(...found);
-		return { scope: scope.replace("!", ""), sure: scope.endsWith("!"), [made[0].includes("/") ? "paths" : "show"]: made };
+		return { scope, sure: ENDING.test(command), [made[0].includes("/") ? "paths" : "show"]: made };
 	}
 	return null;
 }

@@ -11,13 +11,8 @@ const GAP_MS = 1000;
 const LIVE = 20_000;
 
 function eventOf(block) {
-	const found = { id: null, event: "message", data: "" };
-	for (const line of block.split("\n")) {
-		const [, name, value] = /^(\w+): ?(.*)$/.exec(line) ?? [];
-		if (name === "data" && found.data) found.data += `\n${value}`;
-		else if (name) found[name] = value;
-	}
-	return { id: found.id, type: found.event, data: found.data };
+	const field = (name) => Array.from(block.matchAll(new RegExp(`(?:^|\n)${name}: ?([^\n]*)`, "g")), ([, value]) => value).join("\n");
+	return { id: field("id") || null, type: field("event") || "message", data: field("data") };
 }
 
 // The events of an answer, in the pieces they come in.

@@ -80,7 +80,6 @@ export function instructionView({ path: [, id, part = "steps", step], again }) {
 			tabs(["instruction", id], Object.keys(PARTS), part),
 			shown.draw(rest, info),
 		],
-		painted: shown.painted,
 	};
 }
 
@@ -113,7 +112,7 @@ const PARTS = {
 	steps(id, again, chosen) {
 		const pages = pager(again, "earlier", "newest");
 		const path = u`/instructions/${id}/entries`;
-		let isShown = chosen === null;
+		const reveal = (made) => made?.scrollIntoView({ block: "center" }); // called once, when the step is first drawn
 		if (chosen !== null) pages.at = Math.max(chosen - BEFORE, 0);
 		return {
 			async load() {
@@ -137,16 +136,10 @@ const PARTS = {
 				const calls = last < 0 || pages.at !== null || ENDED.includes(status) ? [] : entries[last].calls.slice(back);
 				return [
 					earlier,
-					h("ol.steps", entries.map((one) => h("li", { key: one.n, "data-step": one.n, class: dots(one.is_error && "failed", one.n === chosen && "chosen").replace(" · ", " ") || null }, entryParts(one)))),
+					h("ol.steps", entries.map((one) => h("li", { key: one.n, ref: one.n === chosen ? reveal : null, class: dots(one.is_error && "failed", one.n === chosen && "chosen").replace(" · ", " ") || null }, entryParts(one)))),
 					entries.length ? null : nothing(), calls.map((one) => h("p.call", h("b", one.tool), ` ${t("not_back")}: `, line(argumentsOf(one.input), 400))),
 					ENDED.includes(status) ? null : writes(id), newest,
 				];
-			},
-			painted(aside) {
-				const found = isShown ? null : aside.querySelector(`[data-step="${chosen}"]`);
-				if (!found) return;
-				isShown = true;
-				found.scrollIntoView({ block: "center" });
 			},
 		};
 	},

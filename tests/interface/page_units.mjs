@@ -53,7 +53,7 @@ assert.equal(timeline.zoomed([25, 75], [0, 100], 2), null);
 // A diff is split into files and numbered; a removed line that looks like a header is not one.
 const [one, other] = diff.filesOf("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -3,2 +3,2 @@ f\n same\n--- a/y\n+new\ndiff --git a/z b/z\n--- a/z\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone\n");
 assert.deepEqual(one.lines.slice(1), [["same", 3, 3, "same"], ["removed", 4, null, "-- a/y"], ["added", null, 4, "new"]]);
-assert.deepEqual([one.file, one.added, one.removed, other.file, other.removed], ["x", 1, 1, "z", 1]);
+assert.deepEqual([one.file, one.lines.length, other.file, other.lines.map(([kind]) => kind)], ["x", 4, "z", ["at", "removed"]]);
 assert.deepEqual(diff.changeOf("a\nb\nc", "a\nx\nc").map(([kind, , , of]) => kind[0] + of), ["sa", "rb", "ax", "sc"]);
 assert.deepEqual(diff.changeOf("", "a").map(([kind]) => kind), ["added"]);
 for (const input of [null, {}, { path: 1, old: "a", new: "b" }, { path: "a", old: {}, new: "b" }]) assert.equal(diff.callDiff({ tool: "edit", input }), null);
