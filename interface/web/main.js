@@ -49,7 +49,7 @@ function openHelp() {
 
 function keep(place, make, project) {
 	const spec = make({ place, project, again: () => view.again(), redraw: () => view.redraw() });
-	const view = watch({ ...spec, draw: (found) => render(spec.draw(found), place) });
+	const view = watch({ ...spec, draw: (found) => found !== undefined && render(spec.draw(found), place) });
 }
 
 function says(state) {

@@ -135,26 +135,27 @@ export function follow(says) {
 const views = new Set();
 
 // Loads and draws now, and again for each event that `wants` accepts (a function of the event, or a pattern of types): at most
-// once a second, and only while visible. `every`: also every so many ms. `failed` receives errors.
+// once a second, and only while visible. `every`: also every so many ms. `draw` receives what was found, or undefined, and an error.
 // `written`: an instruction whose text is drawn while its model writes it.
-export function watch({ load = () => null, draw, wants = /^$/, failed = () => {}, every, written }) {
+export function watch({ load = () => null, draw, wants = /^$/, every, written }) {
 	let timer = null;
 	let busy = false;
 	let again = false;
 	let last = -Infinity;
 	let cost = 0;
-	let found;
-	const view = { wants, touch, written, again: () => touch(true), redraw: () => found !== undefined && draw(found), stop: () => void (views.delete(view), clearTimeout(timer)) };
+	let [found, problem] = [undefined, null];
+	const view = { wants, touch, written, again: () => touch(true), redraw: () => views.has(view) && draw(found, problem), stop: () => void (views.delete(view), clearTimeout(timer)) };
 
 	async function run() {
 		if (document.hidden || !views.has(view)) return;
 		[busy, again, last] = [true, false, performance.now()];
 		try {
-			found = await load();
-			if (views.has(view)) draw(found);
-		} catch (problem) {
-			if (!(problem instanceof Problem)) throw problem;
-			if (views.has(view) && problem.status !== 0) failed(problem);
+			[found, problem] = [await load(), null];
+			view.redraw();
+		} catch (error) {
+			if (!(error instanceof Problem)) throw error;
+			if (error.status !== 0) problem = error;
+			view.redraw();
 		} finally {
 			busy = false;
 			cost = performance.now() - last;
@@ -171,6 +172,7 @@ export function watch({ load = () => null, draw, wants = /^$/, failed = () => {}
 	}
 
 	views.add(view);
+	view.redraw();
 	run();
 	return view;
 }

@@ -76,7 +76,7 @@ export class Timeline extends Component {
 		return h("div",
 			h("div.bar",
 				h("p.legend", Object.keys(HIGH).map((kind) => [h("span", { class: `key ${kind}` }), `${t(`bar_${kind}`)} `]), h("span.key.failed"), t("state_failed"), h("b", " → "), t("fact_messages")),
-				h("span.acts", zoom("+", "zoom_in", 0.5), zoom("−", "zoom_out", 2), zoom(t("zoom_all"), "zoom_all", null)),
+				h("span.acts", zoom("+", "zoom_in", 0.5), zoom("−", "zoom_out", 2), zoom(t("all"), "all", null)),
 			),
 			h("div.lanes", { tabindex: 0, role: "group", ...labelled("timeline_keys"), placeholder: null, onkeydown: (event) => this.key(event) },
 				h("ul.names", names.map((name) => h("li", { key: name, title: name }, known.has(name) ? agentRef(name) : line(name, 40)))),
