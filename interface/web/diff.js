@@ -1,29 +1,29 @@
 // Diffs by file and line, and the diff of a call that changes a file.
 
-import { button, Component, h } from "./dom.js";
+import { h, Long } from "./dom.js";
 import { line } from "./text.js";
 import { t } from "./words.js";
 
 const LINES = 400;
 
-// A unified diff as [{file, added, removed, lines: [[kind, old, new, text]]}]: kind is "added", "removed", "same" or "at".
+// A unified diff as [{file, lines: [[kind, old, new, text]]}]: kind is "added", "removed", "same" or "at".
 export function filesOf(patch) {
 	const files = [];
 	let [old, now, oldLeft, nowLeft] = [0, 0, 0, 0];
-	const begin = (file) => files.push({ file, added: 0, removed: 0, lines: [] });
+	const begin = (file) => files.push({ file, lines: [] });
 	for (const one of patch.split("\n")) {
 		const file = files.at(-1);
 		const [mark, text] = [one[0], one.slice(1)];
 		if (oldLeft > 0 || nowLeft > 0) {
-			if (mark === "+") file.lines.push(["added", null, now++, text]), (file.added += 1), (nowLeft -= 1);
-			else if (mark === "-") file.lines.push(["removed", old++, null, text]), (file.removed += 1), (oldLeft -= 1);
+			if (mark === "+") file.lines.push(["added", null, now++, text]), (nowLeft -= 1);
+			else if (mark === "-") file.lines.push(["removed", old++, null, text]), (oldLeft -= 1);
 			else if (mark !== "\\") file.lines.push(["same", old++, now++, text]), (oldLeft -= 1), (nowLeft -= 1);
 			continue;
 		}
 		const at = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/.exec(one);
 		if (one.startsWith("diff --git ")) begin(one.slice(11).replace(/^.* b\//, ""));
 		else if (one.startsWith("+++ ") && !/^\+\+\+ \/dev\/null/.test(one)) {
-			if (!file || file.added + file.removed > 0) begin("");
+			if (!file || file.lines.some(([kind]) => kind !== "at")) begin("");
 			files.at(-1).file = one.slice(4).replace(/^b\//, "");
 		} else if (at) {
 			if (!file) begin("");
@@ -48,17 +48,16 @@ export function changeOf(before, after) {
 	];
 }
 
-class Lines extends Component {
-	render({ lines, name }, { all }) {
-		const shown = all ? lines : lines.slice(0, LINES);
-		const numbered = ([kind, old, now, text]) => h(`span.${kind}`, { "data-old": old ?? " ", "data-new": now ?? " ", "data-mark": { added: "+", removed: "−" }[kind] ?? " " }, text);
-		const more = shown.length < lines.length && button(t("more_of", { n: lines.length - shown.length }), () => this.setState({ all: true }));
-		return h("div", h("pre.block.diff", { role: "group", "aria-label": name }, shown.map(numbered)), more || null);
-	}
+function numbered({ lines, file }) {
+	const one = ([kind, old, now, text]) => h(`span.${kind}`, { "data-old": old ?? " ", "data-new": now ?? " ", "data-mark": { added: "+", removed: "−" }[kind] ?? " " }, text);
+	const draw = (shown) => h("pre.block.diff", { role: "group", "aria-label": line(file, 200) }, shown.map(one));
+	return h(Long, { part: lines.slice(0, LINES), whole: lines, label: t("more_of", { n: lines.length - LINES }), draw });
 }
 
-const changed = ({ file, added, removed, lines }) =>
-	h("details.file", { key: file, open: true }, h("summary", h("code", line(file, 200) || t("changes")), h("small", ` +${added}/−${removed}`)), h(Lines, { lines, name: line(file, 200) }));
+const count = (kind, { lines }) => lines.filter(([one]) => one === kind).length;
+
+const changed = (one) =>
+	h("details.file", { key: one.file, open: true }, h("summary", h("code", line(one.file, 200) || t("changes")), h("small", ` +${count("added", one)}/−${count("removed", one)}`)), numbered(one));
 
 export const diff = (patch) => h("div", filesOf(patch).map(changed));
 
@@ -67,7 +66,5 @@ export function callDiff({ tool, input }) {
 	const { path, old, new: now, content, file_path: file, old_string: before, new_string: after } = input ?? {};
 	const [name, from, to] = [path ?? file, old ?? before ?? (content === undefined ? undefined : ""), now ?? after ?? content];
 	if (!/^(edit|write)$/i.test(tool) || [name, from, to].some((one) => typeof one !== "string")) return null;
-	const lines = changeOf(from, to);
-	const count = (kind) => lines.filter(([one]) => one === kind).length;
-	return changed({ file: name, added: count("added"), removed: count("removed"), lines });
+	return changed({ file: name, lines: changeOf(from, to) });
 }

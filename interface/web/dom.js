@@ -57,15 +57,20 @@ export function tick() {
 	}
 }
 
-class Block extends Component {
-	render({ text, name, most, kind, draw }, { all }) {
-		const part = all ? text.slice(0, 2 ** 21) : text.slice(0, most).split("\n").slice(0, most / 25).join("\n");
-		const shown = h(`pre.block.${kind || "plain"}`, { role: "group", "aria-label": t(name) }, draw(part));
-		return all || part === text ? shown : h("div", shown, button(t("all_of", { n: text.length }), () => this.setState({ all: true })));
+// A part of something long, and a button for all of it.
+export class Long extends Component {
+	render({ part, whole: all, label, draw }, { isAll }) {
+		const shown = draw(isAll ? all : part);
+		return isAll || part.length === all.length ? shown : h("div", shown, button(label, () => this.setState({ isAll: true })));
 	}
 }
 
-export const block = (text, name = "text", most = 2000, kind = "", draw = (part) => part) => h(Block, { text: String(text ?? ""), name, most, kind, draw });
+export function block(given, name = "text", most = 2000, kind = "plain") {
+	const text = String(given ?? "");
+	const part = text.slice(0, most).split("\n").slice(0, most / 25).join("\n");
+	const draw = (shown) => h(`pre.block.${kind}`, { role: "group", "aria-label": t(name) }, shown);
+	return h(Long, { part, whole: text.slice(0, 2 ** 21), label: t("all_of", { n: text.length }), draw });
+}
 
 const SHAPES = {
 	"▶": "running leased claimed", "◷": "waiting backoff yielded", "○": "idle ready open", "‖": "paused", "■": "stopped cancelled",
@@ -80,32 +85,17 @@ export function state(word) {
 export const facts = (given) =>
 	h("dl.facts", Object.entries(given).filter(([, value]) => value != null && value !== "").map(([name, value]) => [h("dt", t(`fact_${name}`)), h("dd", [value])]));
 
-// A part of the page: an element that `render` fills.
-export function mount(parent, tag, fields) {
-	const place = parent.appendChild(document.createElement(tag));
-	for (const [name, value] of Object.entries(fields)) place.setAttribute(name, value);
-	return place;
-}
+export const isPlain = (event) => !(event.ctrlKey || event.metaKey || event.altKey);
 
-// Arrow keys move the focus among the elements that match `selector` in `root`; one of them is a tab stop.
-export function roving(root, selector, next = ["ArrowDown", "j"], before = ["ArrowUp", "k"]) {
-	const settle = () => {
-		const found = [...root.querySelectorAll(selector)];
-		const stop = found.find((one) => one === document.activeElement) ?? found.find((one) => one.tabIndex === 0) ?? found[0];
-		for (const one of found) one.tabIndex = one === stop ? 0 : -1;
-	};
-	root.addEventListener("focusin", settle);
-	root.addEventListener("keydown", (event) => {
-		const found = [...root.querySelectorAll(selector)];
-		const place = found.indexOf(document.activeElement);
-		if (place < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
-		const step = next.includes(event.key) ? 1 : before.includes(event.key) ? -1 : 0;
-		const goal = found[event.key === "Home" ? 0 : event.key === "End" ? found.length - 1 : place + step];
-		if (!goal || goal === found[place]) return;
-		event.preventDefault();
-		goal.focus();
-	});
-	return settle;
+// Keys move the focus among the links of an element, which is itself their tab stop.
+export function arrows(event) {
+	const links = [...event.currentTarget.querySelectorAll('a[tabindex="-1"]')];
+	const at = links.indexOf(document.activeElement);
+	const [next, before, last] = [(at + 1) % links.length, (at > 0 ? at : links.length) - 1, links.length - 1];
+	const goal = links[{ ArrowDown: next, j: next, ArrowUp: before, k: before, Home: 0, End: last }[event.key]];
+	if (!goal || !isPlain(event)) return;
+	event.preventDefault();
+	goal.focus();
 }
 
 export function say(text, problem = null) {

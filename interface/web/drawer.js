@@ -2,8 +2,7 @@
 
 import { button, dots, h, link, render } from "./dom.js";
 import { runView } from "./runs.js";
-import { searchView } from "./search.js";
-import { documentView, spaceView } from "./space.js";
+import { documentView, searchView, spaceView } from "./space.js";
 import { spendingView } from "./spending.js";
 import { watch } from "./stream.js";
 import { line } from "./text.js";
@@ -48,22 +47,16 @@ export function keepDrawer(aside) {
 		if (!isOpen) opener = document.activeElement;
 		end();
 		if (!path) return isOpen ? back() : undefined;
-		let [found, refused] = [undefined, ""];
-		const spec = VIEWS[path[0]]({ path, again: () => view.again(), redraw: () => paint() });
+		const spec = VIEWS[path[0]]({ path, again: () => view.again(), redraw: () => view.redraw() });
 		if (!spec) return;
-		function paint() {
+		function draw(found, problem) {
+			const refused = problem && line(dots(problem.message, problem.hint), 500);
 			const bar = h("div.bar", h("h2", { id: "drawer-title", tabindex: -1 }, spec.title ?? line(path[1], 120)), button(t("close"), close, { id: "close", class: "quiet" }));
 			render(h("div", bar, h("p.bad", { role: "alert" }, refused), h("div.body", spec.tabs, found === undefined ? null : spec.draw(found))), aside);
-			spec.painted?.(aside);
 		}
 		aside.hidden = false;
 		document.body.classList.add("open", ...(spec.wide ? ["wide"] : []));
-		paint();
-		view = watch({
-			...spec,
-			draw: (data) => ((found = data), (refused = ""), paint()),
-			failed: (problem) => ((refused = line(dots(problem.message, problem.hint), 500)), paint()),
-		});
+		view = watch({ ...spec, draw });
 		if (!isOpen || inside) document.getElementById("drawer-title").focus({ preventScroll: true });
 	}
 

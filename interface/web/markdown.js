@@ -10,21 +10,16 @@ const away = (href) => (href.startsWith("#") ? {} : { target: "_blank", rel: "no
 const anchor = (one, shown) => (SAFE.test(one.href) ? h("a", { href: one.href, ...away(one.href) }, shown) : whole(one.raw));
 const cells = (tag, row, deep) => h("tr", row.map((one) => h(tag, inner(one.tokens, deep))));
 
+const TAGS = { hr: "hr", br: "br", paragraph: "p", strong: "strong", em: "em", del: "del", blockquote: "blockquote" };
 const MAKERS = {
+	...Object.fromEntries(Object.entries(TAGS).map(([type, tag]) => [type, ({ tokens = [] }, deep) => h(tag, inner(tokens, deep))])),
 	space: () => null,
-	hr: () => h("hr"),
-	br: () => h("br"),
 	checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
 	code: ({ text }) => h("pre.block.code", { role: "group" }, text),
 	codespan: ({ text }) => h("code", whole(text)),
 	escape: ({ text }) => whole(text),
 	heading: ({ tokens, depth }, deep) => h("p.heading", { "data-depth": depth }, inner(tokens, deep)),
-	paragraph: ({ tokens }, deep) => h("p", inner(tokens, deep)),
 	text: ({ tokens, text }, deep) => (tokens ? inner(tokens, deep) : whole(text)),
-	strong: ({ tokens }, deep) => h("strong", inner(tokens, deep)),
-	em: ({ tokens }, deep) => h("em", inner(tokens, deep)),
-	del: ({ tokens }, deep) => h("del", inner(tokens, deep)),
-	blockquote: ({ tokens }, deep) => h("blockquote", inner(tokens, deep)),
 	list: ({ ordered, start, items }, deep) => h(ordered ? "ol" : "ul", { start: ordered && start !== 1 ? start : null }, items.map((one) => h("li", inner(one.tokens, deep)))),
 	link: (one, deep) => anchor(one, inner(one.tokens, deep)),
 	image: (one) => anchor(one, whole(one.text || one.href)),

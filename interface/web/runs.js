@@ -2,39 +2,35 @@
 
 import { doer } from "./acts.js";
 import { find, get, post, u } from "./api.js";
-import { ago, button, facts, h, link, none, nothing, ref, render, roving, rows, spaceRef, state } from "./dom.js";
+import { ago, arrows, button, facts, h, link, none, nothing, ref, rows, spaceRef, state } from "./dom.js";
 import { diff } from "./diff.js";
 import { tabs } from "./drawer.js";
 import { graphPart, spendingPart } from "./spending.js";
-import { watch } from "./stream.js";
 import { duration, line, usageText } from "./text.js";
 import { Timeline } from "./timeline.js";
 import { t } from "./words.js";
 
 const PAGE = 50;
 
-export function keepRuns(section) {
+export function runsView({ again }) {
 	let limit = PAGE;
-	const settle = roving(section, "li a", ["ArrowDown", "ArrowRight", "j"], ["ArrowUp", "ArrowLeft", "k"]);
 	const box = (one) => {
 		const word = one.ended_at ? (one.status ?? "stopped") : "running";
 		const took = one.ended_at ? duration(one.duration_seconds) : ago(one.started_at);
 		const cost = one.cost_usd === null ? null : ` · $${one.cost_usd.toFixed(4)}`;
-		return h("li", { key: one.id, "data-run": one.id }, link(["run", one.id], [h("b", one.id), h("span.name", ` ${one.run} `), state(word), h("small", took, cost)]));
+		const shown = [h("b", one.id), h("span.name", ` ${one.run} `), state(word), h("small", took, cost)];
+		return h("li", { key: one.id, "data-run": one.id }, link(["run", one.id], shown, { tabindex: -1 }));
 	};
-	const more = () => view.again((limit = Math.min(limit + 4 * PAGE, 1000)));
-	const view = watch({
+	const more = () => again((limit = Math.min(limit + 4 * PAGE, 1000)));
+	return {
 		load: () => get("/runs", { limit }),
 		wants: /^workflow/,
-		draw({ runs, total }) {
-			render([
-				h("h2", { id: "runs-title" }, t("runs")),
-				runs.length ? h("ul.runs", runs.map(box)) : h("p.empty", t("empty_runs"), " ", h("code", "awk run NAME")),
-				button(runs.length < total ? t("more_of", { n: total - runs.length }) : "", more),
-			], section);
-			settle();
-		},
-	});
+		draw: ({ runs, total }) => [
+			h("h2", { id: "runs-title" }, t("runs")),
+			runs.length ? h("ul.runs", { tabindex: 0, "aria-labelledby": "runs-title", onkeydown: arrows }, runs.map(box)) : h("p.empty", t("empty_runs"), " ", h("code", "awk run NAME")),
+			button(runs.length < total ? t("more_of", { n: total - runs.length }) : "", more),
+		],
+	};
 }
 
 // #/run/r3, optionally followed by /graph, /spending or /changes

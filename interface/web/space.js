@@ -1,12 +1,11 @@
-// A workspace: channel with a message box, documents, task graph and votes.
+// A workspace: channel with a message box, documents, task graph and votes. Search in all of them and in steps.
 
-import { doer } from "./acts.js";
+import { doer, sendForm } from "./acts.js";
 import { get, may, post, u } from "./api.js";
-import { ago, agentRef, block, button, Component, dots, facts, h, link, none, nothing, ref, rows, state } from "./dom.js";
+import { ago, agentRef, block, button, Component, dots, facts, h, hashOf, link, none, nothing, placeOfId, ref, rows, spaceRef, state } from "./dom.js";
 import { diff } from "./diff.js";
 import { tabs } from "./drawer.js";
 import { markdown } from "./markdown.js";
-import { sendForm } from "./talk.js";
 import { tasksPart } from "./tasks.js";
 import { clock, line, size, targetOfSpace } from "./text.js";
 import { t } from "./words.js";
@@ -120,5 +119,30 @@ export function documentView({ path: [, space, ...parts], again }) {
 			h("h3", t("history")), rows(history.versions.map(row)),
 			history.next ? none(t("more_of", { n: history.total - history.versions.length })) : null,
 		],
+	};
+}
+
+const FOUND = [null, "message", "step", "document"];
+
+const placeOf = ({ kind, id, space, step }) =>
+	kind === "document" ? ["doc", space, ...id.split("/")] : kind === "step" ? ["instruction", id, "steps", ...(step == null ? [] : [`${step}`])] : ["message", id];
+
+// #/search/WORDS: an id leads to its place.
+export function searchView({ path, again }) {
+	const words = path.slice(1).join("/");
+	const place = placeOfId(words);
+	if (place) return void (location.hash = hashOf(place));
+	let kind = null;
+	const pages = pager(again);
+	const choose = (one) => button(t(`found_${one ?? "all"}`), () => again([kind, pages.at] = [one, null]), { "aria-pressed": `${kind === one}` });
+	const row = (one) =>
+		h("article.turn", { key: `${one.kind} ${one.id} ${one.step}` },
+			h("p", h("span.kind", t(`found_${one.kind}`)), " ", link(placeOf(one), line(one.id, 120)), " ", h("b", one.agent), " ", h("small", spaceRef(one.space), " ", ago(one.at))),
+			h("p", line(one.text, 500)),
+		);
+	return {
+		title: line(words, 80),
+		load: () => get("/search", { query: words.slice(0, 400), kind, after: pages.at }),
+		draw: ({ found, next }) => [h("div.acts", FOUND.map(choose)), found.length ? found.map(row) : nothing("found_nothing"), pages.buttons(next), none(t("found_hint"))],
 	};
 }

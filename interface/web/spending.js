@@ -2,7 +2,7 @@
 
 import { get, u } from "./api.js";
 import { agentRef, button, Component, h, hashOf, labelled, nothing } from "./dom.js";
-import { clock, line } from "./text.js";
+import { line } from "./text.js";
 import { tip } from "./timeline.js";
 import { t } from "./words.js";
 
@@ -34,7 +34,6 @@ class Chart extends Component {
 }
 
 const sum = (points, key) => points.reduce((total, one) => total + (one[key] ?? 0), 0);
-const tokensOf = (one) => one.input_tokens + one.output_tokens;
 
 export function spendingPart(run, redraw, again) {
 	let by = "agent";
@@ -44,13 +43,13 @@ export function spendingPart(run, redraw, again) {
 			const step = { minute: 60, hour: 3600 }[bucket];
 			const all = [...series].sort((a, b) => sum(b.points, "cost_usd") - sum(a.points, "cost_usd"));
 			const shown = all.slice(0, NAMES);
+			const chart = (name, valueOf, digits) => [h("h3", t(name)), h(Chart, { series: shown, valueOf, digits, step, name: t(name) })];
 			const toggle = (name) => button(t(`by_${name}`), () => again((by = name)), { "aria-pressed": `${by === name}` });
 			const row = (one) => h("tr", h("th", { scope: "row" }, line(one.name, 60)), [`$${sum(one.points, "cost_usd").toFixed(4)}`, sum(one.points, "input_tokens"), sum(one.points, "output_tokens")].map((text) => h("td.number", text)));
 			return h("div",
 				h("div.bar", h("p.big", `$${(total ?? 0).toFixed(4)}`), h("span.acts", toggle("agent"), toggle("model"))),
 				all.length ? null : nothing(),
-				shown.length ? [h("h3", t("cost_usd")), h(Chart, { series: shown, valueOf: (one) => one.cost_usd ?? 0, digits: 4, step, name: t("cost_usd") })] : null,
-				shown.length ? [h("h3", t("tokens")), h(Chart, { series: shown, valueOf: tokensOf, digits: 0, step, name: t("tokens") })] : null,
+				shown.length ? [chart("cost_usd", (one) => one.cost_usd ?? 0, 4), chart("tokens", (one) => one.input_tokens + one.output_tokens, 0)] : null,
 				all.length ? h("div.scroll", h("table", h("thead", h("tr", [t(`by_${by}`), t("cost_usd"), t("tokens_in"), t("tokens_out")].map((text, place) => h(place ? "th.number" : "th", { scope: "col" }, text)))), h("tbody", all.map(row)))) : null,
 			);
 		},

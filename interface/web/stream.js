@@ -10,21 +10,22 @@ const SOON_MS = 50;
 const GAP_MS = 1000;
 const LIVE = 20_000;
 
-export class Parser {
-	#rest = "";
-	push(piece) {
-		const blocks = (this.#rest + piece).split("\n\n");
-		this.#rest = blocks.pop();
-		return blocks.map(Parser.event).filter((one) => one.data !== "");
-	}
-	static event(block) {
-		const found = { id: null, event: "message", data: "" };
-		for (const line of block.split("\n")) {
-			const [, name, value] = /^(\w+): ?(.*)$/.exec(line) ?? [];
-			if (name === "data" && found.data) found.data += `\n${value}`;
-			else if (name) found[name] = value;
+function eventOf(block) {
+	const field = (name) => Array.from(block.matchAll(new RegExp(`(?:^|\n)${name}: ?([^\n]*)`, "g")), ([, value]) => value).join("\n");
+	return { id: field("id") || null, type: field("event") || "message", data: field("data") };
+}
+
+// The events of an answer, in the pieces they come in.
+export async function* eventsOf({ body }) {
+	const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+	try {
+		for (let rest = "", piece; !(piece = await reader.read()).done; ) {
+			const blocks = (rest + piece.value).split("\n\n");
+			rest = blocks.pop();
+			yield blocks.map(eventOf).filter((one) => one.data !== "");
 		}
-		return { id: found.id, type: found.event, data: found.data };
+	} finally {
+		reader.cancel().catch(() => {});
 	}
 }
 
@@ -72,15 +73,13 @@ export function follow(says) {
 		try {
 			const headers = lastId === null ? {} : { "Last-Event-ID": lastId };
 			const answer = await request("GET", "/events", { headers, signal: AbortSignal.any([signal, silence.signal]) });
-			const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-			const parser = new Parser();
-			for (let first = true; ; first = false) {
-				const { value, done } = await reader.read();
-				if (done) return;
+			let first = true;
+			for await (const events of eventsOf(answer)) {
 				if (first) opened();
+				first = false;
 				clearTimeout(watch);
 				watch = alive();
-				parser.push(value).filter((one) => one.type !== "bye").forEach(take);
+				events.filter((one) => one.type !== "bye").forEach(take);
 			}
 		} finally {
 			clearTimeout(watch);
@@ -136,26 +135,27 @@ export function follow(says) {
 const views = new Set();
 
 // Loads and draws now, and again for each event that `wants` accepts (a function of the event, or a pattern of types): at most
-// once a second, and only while visible. `every`: also every so many ms. `failed` receives errors.
+// once a second, and only while visible. `every`: also every so many ms. `draw` receives what was found, or undefined, and an error.
 // `written`: an instruction whose text is drawn while its model writes it.
-export function watch({ load, draw, wants = /^$/, failed = () => {}, every, written }) {
+export function watch({ load = () => null, draw, wants = /^$/, every, written }) {
 	let timer = null;
 	let busy = false;
 	let again = false;
 	let last = -Infinity;
 	let cost = 0;
-	let found;
-	const view = { wants, touch, written, redraw: () => found !== undefined && draw(found), stop: () => void (views.delete(view), clearTimeout(timer)) };
+	let [found, problem] = [undefined, null];
+	const view = { wants, touch, written, again: () => touch(true), redraw: () => views.has(view) && draw(found, problem), stop: () => void (views.delete(view), clearTimeout(timer)) };
 
 	async function run() {
 		if (document.hidden || !views.has(view)) return;
 		[busy, again, last] = [true, false, performance.now()];
 		try {
-			found = await load();
-			if (views.has(view)) draw(found);
-		} catch (problem) {
-			if (!(problem instanceof Problem)) throw problem;
-			if (views.has(view) && problem.status !== 0) failed(problem);
+			[found, problem] = [await load(), null];
+			view.redraw();
+		} catch (error) {
+			if (!(error instanceof Problem)) throw error;
+			if (error.status !== 0) problem = error;
+			view.redraw();
 		} finally {
 			busy = false;
 			cost = performance.now() - last;
@@ -172,8 +172,9 @@ export function watch({ load, draw, wants = /^$/, failed = () => {}, every, writ
 	}
 
 	views.add(view);
+	view.redraw();
 	run();
-	return { again: () => touch(true), stop: view.stop };
+	return view;
 }
 
 // The text of unfinished replies, by instruction.

@@ -1,8 +1,7 @@
 // The table of agents, as in `awk top`.
 
 import { get } from "./api.js";
-import { button, h, labelled, link, render, roving } from "./dom.js";
-import { watch } from "./stream.js";
+import { arrows, button, h, labelled, link } from "./dom.js";
 import { age, line, since, size, targetOf } from "./text.js";
 import { t } from "./words.js";
 
@@ -58,33 +57,30 @@ export function sorted(rows, title, backwards) {
 
 const MAIN = ["NAME", "STATE", "AGE", "DOING", "QUEUE", "COST$", "STATUS", "MODEL", "DIFF", "TASKS"];
 
-export function keepAgents(section) {
-	let found = { agents: [], idle: 0 };
+export function agentsView({ again, redraw }) {
 	let order = null; // the kernel's
 	let most = PAGE;
 	let filter = "";
 	let [wide, unfolded] = [false, false];
-	const settle = roving(section, "tbody th a");
-	const again = () => view.again();
 	const change = (event) => again((filter = event.target.value.trim()));
 
 	const head = ([title, , number]) => {
 		const isDown = order?.[1] !== Boolean(number);
-		const choose = () => draw((order = [title, order?.[0] === title && !order[1]]));
+		const choose = () => redraw((order = [title, order?.[0] === title && !order[1]]));
 		return h(number ? "th.number" : "th", { key: title, scope: "col", "aria-sort": title !== order?.[0] ? null : isDown ? "descending" : "ascending" }, button(title, choose));
 	};
 
 	function row(one, columns, now) {
 		const cells = columns.map(([title, text, number]) => {
 			const shown = line(text(one, now) ?? "", 120) || "-";
-			if (title === "NAME") return h("th", { scope: "row" }, link(["agent", target(one)], shown));
+			if (title === "NAME") return h("th", { scope: "row" }, link(["agent", target(one)], shown, { tabindex: -1 }));
 			return h(`td.${title.replace(/\W/g, "").toLowerCase()}`, { class: number ? "number" : null, title: shown.length > 24 ? shown : null }, shown);
 		});
 		const open = (event) => event.target.closest("a") || event.currentTarget.querySelector("a").click();
 		return h("tr", { key: target(one), "data-agent": target(one), "data-state": one.state, onclick: open }, cells);
 	}
 
-	function draw() {
+	function draw(found) {
 		const now = Date.now();
 		const columns = COLUMNS.filter(([title]) => wide || MAIN.includes(title));
 		const folded = found.idle > 0 && !unfolded && !filter;
@@ -93,21 +89,19 @@ export function keepAgents(section) {
 		const idle = folded ? found.idle + found.agents.filter((one) => one.state === "idle").length : 0;
 		const busy = found.agents.filter((one) => one.state === "running").length;
 		const workers = found.agents.filter((one) => one.pid !== null).length;
-		render([
+		return [
 			h("div.bar",
 				h("h2", { id: "agents-title" }, t("agents")), h("p.summary", t("summary", { n: found.agents.length + found.idle, busy, workers })),
 				h("input", { type: "search", oninput: change, ...labelled("filter") }),
-				button(t(wide ? "fewer_columns" : "all_columns"), () => draw((wide = !wide)), { class: "quiet", "aria-pressed": `${wide}` }),
+				button(t(wide ? "fewer_columns" : "all_columns"), () => redraw((wide = !wide)), { class: "quiet", "aria-pressed": `${wide}` }),
 			),
 			h("p.notice", line(found.notice ?? "")),
 			found.agents.length + found.idle ? null : h("p.empty", t("empty_agents"), " ", h("code", "awk init --example hello")),
-			h("div.scroll", { hidden: !shown.length }, h("table", { "aria-labelledby": "agents-title" }, h("thead", h("tr", columns.map(head))), h("tbody", shown.slice(0, most).map((one) => row(one, columns, now))))),
-			button(shown.length > most ? t("more_of", { n: shown.length - most }) : "", () => draw((most += PAGE))),
+			h("div.scroll", { hidden: !shown.length, tabindex: 0, role: "group", "aria-labelledby": "agents-title", onkeydown: arrows }, h("table", h("thead", h("tr", columns.map(head))), h("tbody", shown.slice(0, most).map((one) => row(one, columns, now))))),
+			button(shown.length > most ? t("more_of", { n: shown.length - most }) : "", () => redraw((most += PAGE))),
 			button(idle ? t("idle_n", { n: idle }) : unfolded ? t("fold_idle") : "", () => again((unfolded = !unfolded)), { id: "idle" }),
-		], section);
-		settle();
+		];
 	}
 
-	const view = watch({ load: () => get("/ps", { idle: unfolded || filter ? null : FEW }), wants: /^(?!worker.log)/, every: BUSY_MS, draw: (data) => draw((found = data)) });
-	setInterval(() => document.hidden || draw(), 1000);
+	return { load: () => get("/ps", { idle: unfolded || filter ? null : FEW }), wants: /^(?!worker.log)/, every: BUSY_MS, draw };
 }

@@ -45,20 +45,11 @@ export function tasksPart(space, again, redraw) {
 	let chosen = null;
 	let asBoard = false;
 	const pages = pager(again);
-	const choose = (id) => {
-		chosen = chosen === id ? null : id;
-		redraw();
-	};
-	const pick = (one, label) => button(label, () => choose(one.id), { class: "quiet", "data-key": one.id, "aria-expanded": `${one.id === chosen}` });
-
-	const row = (one) =>
-		h("li", { key: one.id },
-			pick(one, [h("span.id", one.id), ` ${line(one.title, 120)}`]),
-			" ", state(one.state), h("small", one.holder ? ` ${one.holder}` : "", one.blocked_by.length ? ` ${t("waits_for", { ids: one.blocked_by.join(", ") })}` : ""),
-		);
-
-	const column = (word, tasks) =>
-		h("section", { key: word }, h("h3", state(word), ` ${tasks.length}`), h("ul", tasks.map((one) => h("li.card", { key: one.id }, pick(one, [h("span.id", one.id), ` ${line(one.title, 120)}`]), h("small", one.holder ?? one.for ?? "")))));
+	const choose = (id) => redraw((chosen = chosen === id ? null : id));
+	const pick = (one) => button([h("span.id", one.id), ` ${line(one.title, 120)}`], () => choose(one.id), { class: "quiet", "data-key": one.id, "aria-expanded": `${one.id === chosen}` });
+	const row = (one) => h("li", { key: one.id }, pick(one), " ", state(one.state), h("small", one.holder ? ` ${one.holder}` : "", one.blocked_by.length ? ` ${t("waits_for", { ids: one.blocked_by.join(", ") })}` : ""));
+	const card = (one) => h("li.card", { key: one.id }, pick(one), h("small", one.holder ?? one.for ?? ""));
+	const column = (word, tasks) => h("section", { key: word }, h("h3", state(word), ` ${tasks.length}`), h("ul", tasks.map(card)));
 	const board = (tasks) => h("div.board", { tabindex: 0, role: "group", "aria-label": t("task_board") }, STATES.map((word) => column(word, tasks.filter((one) => one.state === word))));
 	const graph = (tasks) => [h("div.graph", { tabindex: 0, role: "group", "aria-label": t("task_graph") }, drawing(tasks, chosen, choose)), h("ul.rows", tasks.map(row))];
 

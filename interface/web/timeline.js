@@ -1,6 +1,6 @@
 // The timeline of a run: a lane for each agent, bars by kind, arrows for messages. It zooms by keyboard and pointer.
 
-import { agentRef, button, Component, h, hashOf, labelled, placeOfId } from "./dom.js";
+import { agentRef, arrows, button, Component, h, hashOf, isPlain, labelled, placeOfId } from "./dom.js";
 import { clock, duration, line } from "./text.js";
 import { t } from "./words.js";
 
@@ -47,12 +47,9 @@ export class Timeline extends Component {
 	}
 	key(event) {
 		const step = { "+": [0.5], "=": [0.5], "-": [2], 0: [null], ArrowLeft: [1, 0, -0.25], ArrowRight: [1, 0, 0.25] }[event.key];
-		const turn = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-		if (!(step ?? turn) || event.ctrlKey || event.metaKey || event.altKey) return;
+		if (!step || !isPlain(event)) return arrows(event);
 		event.preventDefault();
-		const links = [...event.currentTarget.querySelectorAll("svg a")];
-		if (turn) links.at((links.indexOf(document.activeElement) + turn) % links.length)?.focus();
-		else this.zoom(...step);
+		this.zoom(...step);
 	}
 	at = ({ currentTarget: svg, clientX }) => Math.min(Math.max((clientX - svg.getBoundingClientRect().left) / svg.clientWidth, 0), 1);
 	drop(event) {
@@ -79,7 +76,7 @@ export class Timeline extends Component {
 		return h("div",
 			h("div.bar",
 				h("p.legend", Object.keys(HIGH).map((kind) => [h("span", { class: `key ${kind}` }), `${t(`bar_${kind}`)} `]), h("span.key.failed"), t("state_failed"), h("b", " → "), t("fact_messages")),
-				h("span.acts", zoom("+", "zoom_in", 0.5), zoom("−", "zoom_out", 2), zoom(t("zoom_all"), "zoom_all", null)),
+				h("span.acts", zoom("+", "zoom_in", 0.5), zoom("−", "zoom_out", 2), zoom(t("all"), "all", null)),
 			),
 			h("div.lanes", { tabindex: 0, role: "group", ...labelled("timeline_keys"), placeholder: null, onkeydown: (event) => this.key(event) },
 				h("ul.names", names.map((name) => h("li", { key: name, title: name }, known.has(name) ? agentRef(name) : line(name, 40)))),

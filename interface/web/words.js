@@ -27,7 +27,7 @@ start_cost|Maximum cost in USD|费用上限（美元）  open_space|Open a space
 space_open|All agents can be mentioned|可提及所有智能体  create_agent|Create an agent|创建智能体  agent_name|Name|名称
 agent_model|Model, such as anthropic/opus|模型，如 anthropic/opus  agent_system|System prompt|系统提示  show_command|Show the command|显示命令
 in_terminal|Run in a terminal:|在终端执行：  timeline_keys|Timeline: + and - zoom, 0 shows all, ← and → move, ↑ and ↓ choose|时间线：+ 和 - 缩放，0 显示全部，← 和 → 移动，↑ 和 ↓ 选择
-zoom_in|Zoom in|放大  zoom_out|Zoom out|缩小  zoom_all|Show all|显示全部  shown_time|From {from}, {length}. Drag to zoom.|自 {from} 起 {length}。拖动可缩放。
+zoom_in|Zoom in|放大  zoom_out|Zoom out|缩小  shown_time|From {from}, {length}. Drag to zoom.|自 {from} 起 {length}。拖动可缩放。
 left_out|Not shown: {bars} bars, {messages} messages|未显示：{bars} 个条、{messages} 条消息  cost_usd|Cost in USD|费用（美元）  tokens|Tokens|词元
 tokens_in|Tokens in|输入词元  tokens_out|Tokens out|输出词元  spending|Spending of the project|项目花费  since|From|从  up_to|Until|到
 messages_n|{n} messages|{n} 条消息  mentions_n|{n} mentions|{n} 次提及  no_changes|No working trees with changes.|没有带改动的工作树。  merge|Merge|合并

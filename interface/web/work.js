@@ -1,6 +1,6 @@
 // Drawers for agents, instructions, approvals and messages.
 
-import { doer, form } from "./acts.js";
+import { doer, form, sendForm } from "./acts.js";
 import { find, get, may, post, u } from "./api.js";
 import { ago, agentRef, block, button, Component, dots, facts, h, labelled, none, nothing, ref, rows, spaceRef, state } from "./dom.js";
 import { callDiff } from "./diff.js";
@@ -11,7 +11,6 @@ import { worktree } from "./runs.js";
 import { pager } from "./space.js";
 import { live } from "./stream.js";
 import { statusOf } from "./table.js";
-import { sendForm, turnParts } from "./talk.js";
 import { argumentsOf, clock, duration, line, spaceOf, targetOf, usageText } from "./text.js";
 import { t } from "./words.js";
 
@@ -20,6 +19,13 @@ const ENDED = ["done", "incomplete", "failed", "dead", "cancelled"];
 
 const standing = (word, why, until) => [state(word), why ? ` (${why})` : "", until ? ` ${t("until", { at: clock(until) })}` : ""];
 const writes = (id) => (live.get(id) ? [h("p.none", t("writes")), block(live.get(id).slice(-4000), "text", 4000, "said live")] : null);
+
+const turn = (one) =>
+	h("article.turn",
+		h("p", ref(one.id.split(".")[0]), " ", h("b", one.sender), " ", h("small", one.space, " ", ago(one.at))),
+		h("p", line(one.text, 500)),
+		(one.calls ?? []).slice(0, 5).map((call) => h("p.call", h("b", call.tool), " ", line(`${call.input} ${call.output ?? ""}`))),
+	);
 
 export function agentView({ path: [, target] }) {
 	let key = null;
@@ -50,7 +56,7 @@ export function agentView({ path: [, target] }) {
 				row ? parts(row) : nothing(),
 				may("operate") ? sendForm(target) : null,
 				h("h3", t("queue")), waiting.total ? rows(waiting.instructions.map(queued)) : nothing(), left > 0 ? none(t("more_of", { n: left })) : null,
-				h("h3", t("last_turns")), history?.turns.toReversed().map(turnParts),
+				h("h3", t("last_turns")), history?.turns.toReversed().map(turn),
 			];
 		},
 	};
@@ -74,7 +80,6 @@ export function instructionView({ path: [, id, part = "steps", step], again }) {
 			tabs(["instruction", id], Object.keys(PARTS), part),
 			shown.draw(rest, info),
 		],
-		painted: shown.painted,
 	};
 }
 
@@ -107,7 +112,7 @@ const PARTS = {
 	steps(id, again, chosen) {
 		const pages = pager(again, "earlier", "newest");
 		const path = u`/instructions/${id}/entries`;
-		let isShown = chosen === null;
+		const reveal = (made) => made?.scrollIntoView({ block: "center" }); // called once, when the step is first drawn
 		if (chosen !== null) pages.at = Math.max(chosen - BEFORE, 0);
 		return {
 			async load() {
@@ -131,16 +136,10 @@ const PARTS = {
 				const calls = last < 0 || pages.at !== null || ENDED.includes(status) ? [] : entries[last].calls.slice(back);
 				return [
 					earlier,
-					h("ol.steps", entries.map((one) => h("li", { key: one.n, "data-step": one.n, class: dots(one.is_error && "failed", one.n === chosen && "chosen").replace(" · ", " ") || null }, entryParts(one)))),
+					h("ol.steps", entries.map((one) => h("li", { key: one.n, ref: one.n === chosen ? reveal : null, class: dots(one.is_error && "failed", one.n === chosen && "chosen").replace(" · ", " ") || null }, entryParts(one)))),
 					entries.length ? null : nothing(), calls.map((one) => h("p.call", h("b", one.tool), ` ${t("not_back")}: `, line(argumentsOf(one.input), 400))),
 					ENDED.includes(status) ? null : writes(id), newest,
 				];
-			},
-			painted(aside) {
-				const found = isShown ? null : aside.querySelector(`[data-step="${chosen}"]`);
-				if (!found) return;
-				isShown = true;
-				found.scrollIntoView({ block: "center" });
 			},
 		};
 	},
