@@ -63,10 +63,8 @@ def agent_warnings(
         missing = "bubblewrap (bwrap) is not installed here" if find_bubblewrap(environ) is None else None
         fault = missing or home_fault(root, environ)
         if fault is not None:
-            yield (
-                _key(where, "sandbox"),
-                f"{fault.removeprefix('sandbox: on, but ')}: all work of this agent will be refused",
-            )
+            message = f"{fault.removeprefix('sandbox: on, but ')}: all work of this agent will be refused"
+            yield _key(where, "sandbox"), message
     yield from ((_key(where, key), message) for key, message in _unknown_tools(definition, project))
     prompt = definition.prompt
     file = prompt.system_file and Catalog(root, Path.home()).system_text(definition, prompt.system_file)
