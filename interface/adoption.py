@@ -33,12 +33,16 @@ _MODELS: Final = {"claude": "sonnet", "codex": "openai/gpt-5.1-codex", "opencode
 _LEADS: Final = ("claude", "codex", "opencode", "gemini")
 """Agents that stand for the programs themselves. The first one receives the task of the workflow."""
 _TOOLS: Final = ("bash", "files", "skills")
+_OF_OPENCODE: Final = {"bash": ("*", "bash"), "files": ("*", "edit", "write", "patch")}
+"""Names of the abilities of a tool in the settings of opencode."""
 _ALONE: Final[Mapping[str, Value]] = {"approval": "auto", "sandbox": "on"}
 """Keys of agents whose program cannot ask for approvals: they work in a sandbox."""
 _PROMPT: Final = {"system": "You work on this project, and coordinate the work of your colleagues."}
 _SKILL: Final = re.compile(r"(?=.{1,64}$)[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 _PLACEHOLDER: Final = re.compile(r"\$(?:ARGUMENTS|[1-9])")
-_COMMENT: Final = re.compile(r"^\s*//.*$", re.MULTILINE)
+_COMMENT: Final = re.compile(r"^[^\S\n]*//.*$", re.MULTILINE)
+_MOST_DOTS: Final = 100
+"""Maximum number of dots in a line of TOML: the parser needs the square of the parts of a key."""
 _REASONS: Final = {
     "allow": "decide on a real call: awk approve ID --always PATTERN",
     "ask": "approval: ask asks about every call that changes something",
@@ -69,7 +73,10 @@ class Adopter:
     def plan(self, header: Callable[[str], str]) -> Adoption:
         """Return the files to write: skills, agents, and a workflow of all agents. ``header``: first line of a file."""
         for program in (self._claude, self._codex, self._opencode, self._gemini):
-            program()
+            try:
+                program()
+            except (ValueError, RecursionError) as error:
+                self._lose(program.__name__.strip("_"), f"has a value that cannot be read: {error}")
         if not self._agents and self._has("AGENTS.md"):
             self._add("codex", {**_model("codex", None), "backend": "codex", "tools": _TOOLS, **_ALONE}, ["AGENTS.md"])
         members = [name for name, (keys, _) in self._agents.items() if self._is_sound(name, keys)]
@@ -194,6 +201,8 @@ class Adopter:
         tools = cast("list[str]", own.pop("tools", []))
         if more["backend"] == "claude" and front.get("tools"):
             own["tools"] = [tool for tool in cast("Sequence[str]", more["tools"]) if tool in (*tools, "skills")]
+        elif more["backend"] == "opencode":
+            own["tools"] = [tool for tool in _unrestricted(front) if tool in cast("Sequence[str]", more["tools"])]
         self._add(name, {**more, **own}, [path])
 
     def _of_folder(self, folder: str, more: Keys) -> None:
@@ -257,7 +266,7 @@ class Adopter:
 
     def _codex(self) -> None:
         path = ".codex/config.toml"
-        config, skills = self._data(path, tomllib.loads), self._as_skills(".codex/prompts")
+        config, skills = self._data(path, _toml), self._as_skills(".codex/prompts")
         if config is None and not skills:
             return
         config = config or {}
@@ -276,8 +285,8 @@ class Adopter:
         path, before = "opencode.json", len(self._agents)
         config = self._data(path, lambda text: json.loads(_COMMENT.sub("", text)))
         settings = config or {}
-        more: Keys = {**_model("opencode", settings.get("model")), "backend": "opencode", "tools": _TOOLS}
-        more |= {**_ALONE, **self._servers(path, settings)}
+        more: Keys = {**_model("opencode", settings.get("model")), "backend": "opencode"}
+        more |= {"tools": _unrestricted(settings), **_ALONE, **self._servers(path, settings)}
         for folder in (".opencode/agent", ".opencode/agents"):
             self._of_folder(folder, more)
         for name, own in ((name, _table(entry)) for name, entry in _table(settings.get("agent")).items()):
@@ -326,6 +335,20 @@ def _model(backend: str, model: object) -> Keys:
 
 def _table(value: object) -> Table:
     return cast("Table", value) if isinstance(value, dict) else {}
+
+
+def _toml(text: str) -> Table:
+    if any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
+        raise ValueError(f"a line has more than {_MOST_DOTS} dots")
+    return tomllib.loads(text)
+
+
+def _unrestricted(own: Table) -> list[str]:
+    """Return the tools that the settings of opencode, or of one of its agents, neither disable nor restrict."""
+    rules = own.get("permission", {})
+    given = (*_table(own.get("tools")).items(), *(rules if isinstance(rules, dict) else {"*": rules}).items())
+    off = {name for name, value in given if value not in (True, "true", "allow")}
+    return [tool for tool in _TOOLS if off.isdisjoint(_OF_OPENCODE.get(tool, ()))]
 
 
 def _list(value: object) -> list[str]:
