@@ -29,12 +29,16 @@ WORKFLOW: Final = ".workflows/adopted.yaml"
 _MODELS: Final = {"claude": "sonnet", "codex": "openai/gpt-5.1-codex", "opencode": "anthropic/claude-sonnet-4-5"}
 """Model of an agent whose files name none."""
 _TOOLS: Final = ("bash", "files", "skills")
+_OF_OPENCODE: Final = {"bash": ("*", "bash"), "files": ("*", "edit", "write", "patch")}
+"""Names of the abilities of a tool in the settings of opencode."""
 _ALONE: Final[Mapping[str, Value]] = {"approval": "auto", "sandbox": "on"}
 """Keys of agents whose program cannot ask for approvals: they work in a sandbox."""
 _PROMPT: Final = {"system": "You work on this project, and coordinate the work of your colleagues."}
 _SKILL: Final = re.compile(r"(?=.{1,64}$)[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 _PLACEHOLDER: Final = re.compile(r"\$(?:ARGUMENTS|[1-9])")
-_COMMENT: Final = re.compile(r"^\s*//.*$", re.MULTILINE)
+_COMMENT: Final = re.compile(r"^[^\S\n]*//.*$", re.MULTILINE)
+_MOST_DOTS: Final = 100
+"""Maximum number of dots in a line of TOML: the parser needs the square of the parts of a key."""
 _REASONS: Final = {
     "allow": "decide on a real call: awk approve ID --always PATTERN",
     "ask": "approval: ask asks about every call that changes something",
@@ -63,7 +67,10 @@ class Adopter:
     def plan(self, header: Callable[[str], str]) -> Adoption:
         """Return the files to write: skills, agents, and a workflow of all agents. ``header``: first line of a file."""
         for program in (self._claude, self._opencode, self._gemini, self._codex):
-            program()
+            try:
+                program()
+            except (ValueError, RecursionError) as error:
+                self._lose(program.__name__.strip("_"), f"has a value that cannot be read: {error}")
         members = [name for name, (keys, _) in self._agents.items() if self._is_sound(name, keys)]
         files = [self._file(f"{folder}/SKILL.md", text, path) for folder, (path, text) in self._skills.items()]
         for name in members:
@@ -190,6 +197,8 @@ class Adopter:
         tools = cast("list[str]", own.pop("tools", []))
         if more["backend"] == "claude" and front.get("tools"):
             own["tools"] = [tool for tool in cast("Sequence[str]", more["tools"]) if tool in (*tools, "skills")]
+        elif more["backend"] == "opencode":
+            own["tools"] = [tool for tool in _unrestricted(front) if tool in cast("Sequence[str]", more["tools"])]
         self._add(name, {**more, **own}, [path])
 
     def _as_skills(self, folder: str) -> list[str]:
@@ -213,7 +222,7 @@ class Adopter:
         path = ".claude/settings.json"
         settings = self._data(path) or {}
         rules, skills = _table(settings.get("permissions")), list[str]()
-        more: Keys = {"model": str(settings.get("model") or _MODELS["claude"]), "backend": "claude"}
+        more: Keys = {**_model("claude", settings.get("model")), "backend": "claude"}
         more |= {"mcp_servers": ".mcp.json"} if _table((self._data(".mcp.json") or {}).get("mcpServers")) else {}
         for folder in (f".claude/skills/{name}" for name in self._names(".claude/skills", "")):
             try:
@@ -245,7 +254,7 @@ class Adopter:
 
     def _codex(self) -> None:
         path = ".codex/config.toml"
-        config = self._data(path, tomllib.loads) or {}
+        config = self._data(path, _toml) or {}
         self._as_skills(".codex/prompts")
         sources = [one for one in self._found if one.startswith(".codex/")]
         if not sources and (self._agents or not self._has("AGENTS.md")):
@@ -264,8 +273,8 @@ class Adopter:
         path, before = "opencode.json", len(self._agents)
         config = self._data(path, lambda text: json.loads(_COMMENT.sub("", text)))
         settings = config or {}
-        more: Keys = {"model": str(settings.get("model") or _MODELS["opencode"]), "backend": "opencode"}
-        more |= {"tools": _TOOLS, **_ALONE, **self._servers(path, settings.get("mcp"))}
+        more: Keys = {**_model("opencode", settings.get("model")), "backend": "opencode"}
+        more |= {"tools": _unrestricted(settings), **_ALONE, **self._servers(path, settings.get("mcp"))}
         for one in (*self._files(".opencode/agent"), *self._files(".opencode/agents")):
             self._of_front(*one, more)
         for name, own in ((name, _table(entry)) for name, entry in _table(settings.get("agent")).items()):
@@ -310,6 +319,24 @@ class Adopter:
 
 def _table(value: object) -> Table:
     return cast("Table", value) if isinstance(value, dict) else {}
+
+
+def _model(backend: str, model: object) -> Keys:
+    return {"model": model if isinstance(model, str) and model else _MODELS[backend]}
+
+
+def _toml(text: str) -> Table:
+    if any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
+        raise ValueError(f"a line has more than {_MOST_DOTS} dots")
+    return tomllib.loads(text)
+
+
+def _unrestricted(own: Table) -> list[str]:
+    """Return the tools that the settings of opencode, or of one of its agents, neither disable nor restrict."""
+    rules = own.get("permission", {})
+    given = (*_table(own.get("tools")).items(), *(rules if isinstance(rules, dict) else {"*": rules}).items())
+    off = {name for name, value in given if value not in (True, "true", "allow")}
+    return [tool for tool in _TOOLS if off.isdisjoint(_OF_OPENCODE.get(tool, ()))]
 
 
 def _list(value: object) -> list[str]:

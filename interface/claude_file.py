@@ -19,6 +19,7 @@ _FRONT: Final = re.compile(
     r"\ufeff?---[ \t]*\r?\n(?P<front>.*?)^---[ \t]*(?:\r?\n|\Z)(?P<body>.*)", re.DOTALL | re.MULTILINE
 )
 _KEY: Final = re.compile(r"(?P<key>[A-Za-z][A-Za-z_-]*):[ \t]*(?P<value>.*)")
+_PARTS: Final = re.compile(r"(?:[^,(]|\([^()]*\)?)+")
 _TAKEN: Final = frozenset({"name", "description", "model", "tools"})
 _TOOLS: Final = MappingProxyType(
     {"Bash": "bash", **dict.fromkeys(("Read", "Grep", "Glob", "LS", "Edit", "MultiEdit", "Write"), "files")}
@@ -77,7 +78,7 @@ def translated(front: Mapping[str, object], prompt: str, name: str) -> Translate
     keys: dict[str, Value] = {"prompt": {"system": prompt}}
     lost = [f"{key}: {_shown(value)} has no counterpart yet" for key, value in front.items() if key not in _TAKEN]
     # Split at commas outside parentheses. A restricted tool such as Bash(git:*) has no counterpart.
-    asked = [word for word in re.split(r",\s*(?![^(]*\))", _shown(front.get("tools"))) if word]
+    asked = [word for part in _PARTS.findall(_shown(front.get("tools"))) if (word := part.strip())]
     ours = list(dict.fromkeys(_TOOLS[word] for word in asked if word in _TOOLS))
     if ours:
         keys["tools"] = ours

@@ -41,7 +41,7 @@ _WIDEST: Final = 28
 """Maximum width of a cell, so that a long model name does not displace other columns."""
 _SHORTEST: Final = 8
 _NOTIFIED_COLUMNS: Final = 200
-_OSC_9: Final = "\x1b]9;{}\x07"
+_OSC_9: Final = "\x1b]9;agent-worker: {}\x07"  # a text with a number first would be a command
 _OSC_777: Final = "\x1b]777;notify;agent-worker;{}\x07"
 _PROGRAMS: Final = {"iTerm.app": _OSC_9, "WezTerm": _OSC_9, "ghostty": _OSC_9}
 """Notification by TERM_PROGRAM, unless TERM has one."""

@@ -3,7 +3,7 @@
 import { lexer } from "./vendor/marked.js";
 import { block, Component, h, whole } from "./dom.js";
 
-const [LONGEST, DEEPEST] = [20_000, 12]; // longer texts are shown as they are
+const [LONGEST, LONGEST_WORD, DEEPEST] = [20_000, 2000, 12]; // longer texts are shown as they are
 const SAFE = /^(https?:\/\/|mailto:|#)/i;
 
 const away = (href) => (href.startsWith("#") ? {} : { target: "_blank", rel: "noreferrer" });
@@ -28,9 +28,15 @@ const MAKERS = {
 
 const inner = (tokens, deep = 0) => tokens.map((one) => (deep < DEEPEST && Object.hasOwn(MAKERS, one.type) ? MAKERS[one.type](one, deep + 1) : whole(one.raw)));
 
+// The lexer fills each row of a table to its widest one, and needs the square of the length of a word.
+const costly = (text) => {
+	const lines = text.split("\n");
+	return lines.length * Math.max(...lines.map((one) => one.split("|").length)) > LONGEST || text.split(/\s/).some((one) => one.length > LONGEST_WORD);
+};
+
 // Exported for the tests: the tokens' elements, or null if the text is shown as it is.
 export function elementsOf(text) {
-	if (text.length > LONGEST) return null;
+	if (text.length > LONGEST || costly(text)) return null;
 	try {
 		return inner(lexer(text));
 	} catch {

@@ -23,7 +23,7 @@ LIMIT_BYTES: Final = 64 * 1024
 _KEY: Final = "env_file"
 _ENTRY: Final = re.compile(
     r"""(?:(?:export[ \t]+)?(?P<name>\w+)[ \t]*=[ \t]*
-        (?:'(?P<raw>[^']*)'|"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\n'"][^\n]*)?))?[ \t]*(?:\#[^\n]*)?(?:\n|\Z)""",
+        (?:'(?P<raw>[^']*)'|"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s'"][^\n]*)?))?[ \t]*(?:\#[^\n]*)?(?:\n|\Z)""",
     re.ASCII | re.DOTALL | re.VERBOSE,
 )
 _ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t"}

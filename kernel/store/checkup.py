@@ -92,14 +92,25 @@ class StoredLog(Reader):
     """
 
     def __init__(self, path: str) -> None:
+        self._path = path
         try:
             self._here = _opened(path, "&readonly_shm=1")
             if missing_migrations(self._here, path):
                 raise CannotOpen(f"the database {path} is of an older version, which awk start converts")
             self._here.create_scalar_function("shown", cast("Any", lambda text: text), 1)
         except (apsw.Error, CannotOpen) as error:
-            known = error if isinstance(error, CannotOpen) else cannot_open(path, error)
-            raise Refused("storage_failed", str(known), "awk doctor shows the problem") from error
+            raise self._refused(error) from error
+
+    def _refused(self, error: apsw.Error | CannotOpen) -> Refused:
+        known = error if isinstance(error, CannotOpen) else cannot_open(self._path, error)
+        return Refused("storage_failed", str(known), "awk doctor shows the problem")
+
+    def now(self, question: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a query."""
+        try:
+            return question(self._here, *args, **kwargs)
+        except apsw.Error as error:  # damaged, or of another program
+            raise self._refused(error) from error
 
     async def read(self, question: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a query."""

@@ -65,11 +65,13 @@ const elements = (of) => flat(markdown.elementsOf(of));
 assert.match(elements("[a](https://x.y) <https://z> [b](#c)"), /«a https:\/\/x\.y».*«a https:\/\/z».*«a #c»/);
 for (const of of ["[a](javascript:x)", "![a](javascript:x)", "[a](data:text/html,x)", "[a](//x)", "[a](/page)", "<b onclick=x>b</b>", "[a](java\tscript:x)", "[a](&#106;avascript:x)"]) assert.doesNotMatch(elements(of), /«(a|b|img)\b/, of);
 assert.match(elements("# h\n\n- [x] a\n\n|a|\n|-|\n|b|"), /«p».*h.*☑.*«table»/s);
-for (const of of [">".repeat(5000), "[".repeat(5000), "*a ".repeat(5000), "- ".repeat(3000), "`".repeat(5000), "<".repeat(5000), "|a".repeat(3000)]) {
+for (const of of [">".repeat(5000), "[".repeat(5000), "*a ".repeat(5000), "- ".repeat(3000), "`".repeat(5000), "<".repeat(5000), "|a".repeat(3000), "|a".repeat(2000) + "\n" + "|-".repeat(2000) + "\n" + "a\n".repeat(5000)]) {
 	const began = performance.now();
 	markdown.elementsOf(of);
 	assert.ok(performance.now() - began < 2000, of.slice(0, 5));
 }
+for (const of of ["a".repeat(2001) + "@", `|${"a|".repeat(200)}\n`.repeat(49) + "a\n".repeat(60)]) assert.equal(markdown.elementsOf(of), null);
+assert.notEqual(markdown.elementsOf(`|a|b|\n|-|-|\n${"|c|d|\n".repeat(1000)}${"word ".repeat(2000)}`), null);
 
 assert.deepEqual(spending.columnsOf([{ points: [{ at: second(1), v: 2 }] }, { points: [{ at: second(0), v: 3 }] }], (of) => of.v, 1), [[-1, 0, 1, 2], [0, 0, 2, 0], [0, 3, 0, 0]]);
 

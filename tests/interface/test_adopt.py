@@ -194,6 +194,45 @@ def test_nothing_is_run_and_no_link_is_followed(cli: Cli, tmp_path: Path) -> Non
     assert cli("validate").code == 0
 
 
+DEEP = "[" * 900 + "]" * 900
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "reason"),
+    [
+        ("opencode.json", "\n" * 1_000_000, "is invalid"),
+        (".claude/agents/a.md", f"---\ntools: {'a,' * 400_000}\n---\nx\n", "tools: a has no counterpart"),
+        (".codex/config.toml", "a." * 400_000 + "a = 1\n", "more than 100 dots"),
+        (".codex/config.toml", f"model_reasoning_effort = 0x{'f' * 6000}\n", "cannot be read"),
+        ("opencode.json", f'{{"agent": {{"x": {{"prompt": "p", "y": {DEEP}}}}}}}', "cannot be read"),
+    ],
+    ids=["blank lines", "commas", "dots", "number", "depth"],
+)
+def test_values_that_take_forever_or_overflow_are_refused(path: str, text: str, reason: str, cli: Cli) -> None:
+    laid(cli, {"CLAUDE.md": "x", path: text})
+    ran = cli("adopt", "--json")
+    assert ran.code == 0, ran.err
+    assert reason in "\n".join(one["reason"] for one in ran.json()["not_adopted"])
+    assert ".agents/claude.yaml" in [one["path"] for one in ran.json()["files"]]
+
+
+@pytest.mark.parametrize(
+    ("config", "own", "tools"),
+    [
+        ('"permission": {"bash": {"*": "deny"}, "edit": "allow"}', "", ["files", "skills"]),
+        ('"permission": "ask"', "", ["skills"]),
+        ('"tools": {"write": false}', "tools:\n  bash: true\n", ["bash", "skills"]),
+        ('"theme": "x"', "tools:\n  bash: false\n", ["files", "skills"]),
+        ('"theme": "x"', "permission:\n  bash: deny\n  edit: ask\n", ["skills"]),
+    ],
+)
+def test_what_opencode_may_not_use_stays_unavailable(config: str, own: str, tools: list[str], cli: Cli) -> None:
+    laid(cli, {"opencode.json": f"{{{config}}}", ".opencode/agent/a.md": f"---\nmode: all\n{own}---\nx\n"})
+    assert cli("adopt", "--yes").code == 0
+    assert agent(cli, "a")["tools"] == tools
+    assert cli("validate").code == 0
+
+
 @pytest.mark.parametrize("payload", HOSTILE)
 def test_texts_of_a_repository_stay_texts(payload: str, cli: Cli) -> None:
     laid(cli, {"CLAUDE.md": "x", ".claude/agents/eve.md": f"---\ndescription: d\n'{payload}': x\n---\n{payload}x"})

@@ -280,9 +280,9 @@ def test_only_new_needs_alert() -> None:
     ("environ", "expected"),
     [
         ({"TERM": "xterm-256color"}, "\x07"),
-        ({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}, "\x07\x1b]9;a (and 1 more)\x07"),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}, "\x07\x1b]9;agent-worker: a (and 1 more)\x07"),
         ({"TERM": "tmux-256color", "TERM_PROGRAM": "WezTerm"}, "\x07"),
-        ({"TERM": "xterm-kitty"}, "\x07\x1b]9;a (and 1 more)\x07"),
+        ({"TERM": "xterm-kitty"}, "\x07\x1b]9;agent-worker: a (and 1 more)\x07"),
         ({"TERM": "rxvt-unicode-256color"}, "\x07\x1b]777;notify;agent-worker;a (and 1 more)\x07"),
     ],
 )

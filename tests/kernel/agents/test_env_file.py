@@ -39,6 +39,7 @@ def test_a_dotenv_file_is_read_as_data(text: str, found: dict[str, str], tmp_pat
         ("A='open\n", "line 1 is not"),
         ("A=1\0\n", "line 1 is not"),
         ("A='x' y\n", "line 1 is not"),
+        ("A= 'open\n", "line 1 is not"),
         *((f"{name}=x\n", f"line 1: {name}") for name in ("LD_PRELOAD", "PYTHONPATH", "AWK_X", "GIT_DIR", "BASH_ENV")),
         ("PATH=/evil\n", "PATH is always passed"),
         ("\udcff", "is not UTF-8"),
