@@ -2,25 +2,22 @@
 
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from protocol.api.processes import PsRow
 
 
-class Column(NamedTuple):
-    """Column of a table. ``text`` returns the cell of a row at a wall time; numbers are right-aligned."""
+class Column:
+    """Column of a table. ``text`` returns the cell of a row at a wall time, or "" for ``-``.
 
-    title: str
-    text: Callable[[Any, float], str]
-    """An empty text is shown as ``-``."""
-    number: Callable[[Any], float | None] | None = None
-    """Sort key; the largest number comes first."""
+    ``number`` is the sort key, the largest first. Columns with numbers are right-aligned.
+    """
 
-    @property
-    def right(self) -> bool:
-        """Return whether the column is right-aligned."""
-        return self.number is not None
+    def __init__(
+        self, title: str, text: Callable[[Any, float], str], number: Callable[[Any], float | None] | None = None
+    ) -> None:
+        self.title, self.text, self.number, self.right = title, text, number, number is not None
 
 
 def age_column(title: str, at: Callable[[Any], str | None]) -> Column:

@@ -3,7 +3,9 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from interface.cli.commands.needs import need_lines
 from interface.cli.commands.show import run_lines
@@ -38,7 +40,7 @@ HELP: Final = (
 )
 
 
-class Tab(NamedTuple):
+class Tab(msgspec.Struct, frozen=True):
     """Table of one kind of rows. The first word of the second column is the state, which selects the colour."""
 
     read: Callable[[Client], Sequence[Any]]
