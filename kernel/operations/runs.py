@@ -373,6 +373,10 @@ def _trusts(asked: RunRequest) -> bool:
     return asked.trust or bool(asked.agree) or asked.approve is not None
 
 
+def _vouches(asked: RunRequest) -> bool:
+    return asked.workflow is not None or _trusts(asked)
+
+
 _OF_CLI = ("trust", "agree", "update", "continues", "exit_code_from", "approve", "attended", "to", "text")
 _RUN = ToolFront("workflow_run", idempotent=False, without=_OF_CLI, needs=("workflow",))
 _FOLLOWED: dict[str, Any] = {
@@ -381,7 +385,7 @@ _FOLLOWED: dict[str, Any] = {
     "people_only": False,
     "waits": True,
     "trusts": _trusts,
-    "vouches": lambda asked: asked.workflow is not None or _trusts(asked),
+    "vouches": _vouches,
 }
 OPERATIONS = (
     operation(run, "POST /run", **_FOLLOWED),

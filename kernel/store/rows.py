@@ -59,7 +59,7 @@ def _maker(
     columns = tuple(column[0] for column in cursor.get_description())
     fields = getattr(type_, "__struct_fields__", None) or getattr(type_, "_fields", None)
     if fields is not None and "usage" in fields and "cost_usd" in columns:
-        maker = partial(_call_by_name, lambda **columns: type_(**with_usage(**columns)), columns, made)
+        maker = partial(_call_by_name, partial(_call_with_usage, type_), columns, made)
     elif made or fields is None:
         maker = partial(_call_by_name, type_, columns, made)
     elif sorted(columns) != sorted(fields):
@@ -67,9 +67,13 @@ def _maker(
     else:
         make: Callable[[Any], Any] = getattr(type_, "_make", None) or (lambda row: type_(*row))
         pick = itemgetter(*(columns.index(field) for field in fields))
-        maker = make if columns == fields else lambda row: make(pick(row))
+        maker = make if columns == fields else partial(_call_picked, make, pick)
     _MAKERS[statement, type_] = maker
     return maker
+
+
+def _call_picked(make: Callable[[Any], Any], pick: Callable[[Any], Any], row: tuple[Any, ...]) -> Any:
+    return make(pick(row))
 
 
 def _call_by_name(
@@ -79,6 +83,10 @@ def _call_by_name(
     for name, make in made.items():
         values[name] = make(values[name])
     return type_(**values)
+
+
+def _call_with_usage(type_: Callable[..., Any], **columns: Any) -> Any:
+    return type_(**with_usage(**columns))
 
 
 @dataclass(frozen=True, slots=True)
