@@ -241,7 +241,7 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
 
         def remove(conn: Connection) -> int:
             numbers: list[tuple[Kind, int]] = [("message", number) for number in messages]
-            numbers += [("step", number) for number in instructions]
+            numbers.extend(("step", number) for number in instructions)
             turns = [turn for kind, number in numbers for turn in turn_index.turns_of(conn, agent, kind, number)]
             removed = turn_index.forget_turns(conn, turns)
             if kept and agent is not None:
