@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 from interface import offline
-from interface.claude_file import FRONT, parts_of, translated
+from interface.claude_file import FRONT, LIMIT_BYTES, parts_of, translated
 from interface.failure import Failure
 from interface.safe_dir import SafeDir
 from protocol.agent_layout import agent_file
@@ -26,6 +26,8 @@ from protocol.yaml_writer import Value, document
 
 MOST_FILES: Final = 100
 """Maximum number of files of one folder."""
+_MOST_BYTES: Final = LIMIT_BYTES - 1024
+"""Maximum size of a converted text, without its header."""
 WORKFLOW: Final = ".workflows/adopted.yaml"
 SKILLS: Final = ".agents/skills"
 _MODELS: Final = {"claude": "sonnet", "codex": "openai/gpt-5.1-codex", "opencode": "anthropic/claude-sonnet-4-5"}
@@ -103,6 +105,9 @@ class Adopter:
     def _is_sound(self, name: str, keys: Keys) -> bool:
         """Remove the keys that the loader refuses. Returns whether an agent is left."""
         source = self._agents[name][1][0]
+        if len(document(keys).encode("utf-8", "surrogatepass")) > _MOST_BYTES:
+            self._lose(source, "is too large for an agent file")
+            return False
         for _ in range(MOST_FILES):
             there = [one for one in cast("list[str]", keys.get("skills", [])) if one not in self._skills]
             text = document({**keys, "skills": there})
@@ -221,8 +226,17 @@ class Adopter:
             with suppress(NotYaml):
                 about = str(_table(read(front["front"])).get("description") or "") if front is not None else ""
             place = f"{SKILLS}/{name}"
-            if not _SKILL.fullmatch(name) or not body or place in self._skills:
-                self._lose(path, "its name is not the name of a new skill, or it is empty")
+            skills = [*self._skills, *(os.path.dirname(one) for one in self._found if one.endswith("/SKILL.md"))]
+            is_new = _SKILL.fullmatch(name) and not {place, f".claude/skills/{name}"}.intersection(skills)
+            if (
+                not is_new
+                or not 0 < len(body.encode()) < _MOST_BYTES
+                or "\0" in body + about
+                or len(skills) >= MOST_FILES
+            ):
+                self._lose(
+                    path, "its name is not the name of a new skill, it is empty or invalid, or others fill the list"
+                )
                 continue
             if _PLACEHOLDER.search(body):
                 self._lose(path, "placeholders such as $ARGUMENTS are not filled in; the model reads them as text")
