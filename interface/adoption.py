@@ -228,15 +228,9 @@ class Adopter:
             place = f"{SKILLS}/{name}"
             skills = [*self._skills, *(os.path.dirname(one) for one in self._found if one.endswith("/SKILL.md"))]
             is_new = _SKILL.fullmatch(name) and not {place, f".claude/skills/{name}"}.intersection(skills)
-            if (
-                not is_new
-                or not 0 < len(body.encode()) < _MOST_BYTES
-                or "\0" in body + about
-                or len(skills) >= MOST_FILES
-            ):
-                self._lose(
-                    path, "its name is not the name of a new skill, it is empty or invalid, or others fill the list"
-                )
+            fits = 0 < len(body.encode()) < _MOST_BYTES and "\0" not in body + about and len(skills) < MOST_FILES
+            if not is_new or not fits:
+                self._lose(path, "is empty, invalid or one too many, or its name is not the name of a new skill")
                 continue
             if _PLACEHOLDER.search(body):
                 self._lose(path, "placeholders such as $ARGUMENTS are not filled in; the model reads them as text")

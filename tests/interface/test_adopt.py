@@ -224,7 +224,7 @@ def test_values_that_take_forever_or_overflow_are_refused(path: str, text: str, 
         ({".claude/agents/a.md": "---\nname: a\n---\n" + "x y\n" * 200_000}, "too large"),
         (
             {f".claude/commands/a{n}.md": "x" for n in range(100)} | {".claude/skills/release/SKILL.md": SKILL},
-            "others fill",
+            "one too many",
         ),
     ],
     ids=["skill and command", "NUL", "large", "many"],
