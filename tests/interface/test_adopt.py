@@ -271,3 +271,10 @@ def test_without_such_files_there_is_nothing_to_adopt(cli: Cli) -> None:
         0,
         "found: no files of Claude Code, Codex, opencode or Gemini\nnothing new to write\n",
     )
+
+
+def test_an_example_is_not_written_through_a_link(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (cli.root / ".workflows").symlink_to(tmp_path / "outside")
+    assert cli("init").code != 0
+    assert list((tmp_path / "outside").iterdir()) == []

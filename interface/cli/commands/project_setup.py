@@ -194,18 +194,15 @@ def run_init(context: Context) -> int:
         mixed = f"the example {source.name} would mix with other files: {', '.join(foreign)}; nothing was written"
         raise Failure("already_exists", mixed, "create the example in an empty directory, or move these files away")
     for name, content in made.items():
-        path = root / name
+        folder, base = os.path.split(name)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _unwritable(path.parent, error) from error
-        try:
-            with path.open("xb") as new:  # fails if the path exists, even as a dangling link
-                new.write(content)
+            root.mkdir(parents=True, exist_ok=True)
+            with SafeDir.within(str(root), folder, make=True) as place:
+                place.write(base, content.decode(), new=True)  # fails if the name exists, even as a dangling link
         except FileExistsError:
             context.out.note(f"note: {name} already exists and was not changed")
         except OSError as error:
-            raise _unwritable(path, error) from error
+            raise _unwritable(root / name, error) from error
         else:
             context.out.lines([name])
     context.out.lines(write_schemas(str(root)))
