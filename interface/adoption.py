@@ -25,6 +25,8 @@ from protocol.yaml_writer import Value, document
 
 MOST_FILES: Final = 100
 """Maximum number of files of one folder."""
+_MOST_BYTES: Final = 1024 * 1024 - 1024
+"""Maximum size of a converted text, without its header."""
 WORKFLOW: Final = ".workflows/adopted.yaml"
 _MODELS: Final = {"claude": "sonnet", "codex": "openai/gpt-5.1-codex", "opencode": "anthropic/claude-sonnet-4-5"}
 """Model of an agent whose files name none."""
@@ -97,6 +99,9 @@ class Adopter:
         Returns whether an agent is left.
         """
         source = self._agents[name][1][0]
+        if len(document(keys).encode("utf-8", "surrogatepass")) > _MOST_BYTES:
+            self._lose(source, "is too large for an agent file")
+            return False
         for _ in range(MOST_FILES):
             there = [one for one in cast("list[str]", keys.get("skills", [])) if one not in self._skills]
             text = document({**keys, "skills": there})
@@ -204,17 +209,20 @@ class Adopter:
     def _as_skills(self, folder: str) -> list[str]:
         """Convert prompts (slash commands) to skills. Returns the folders of the skills."""
         made: list[str] = []
-        for stem, path, front, body in self._files(folder, bare=True):
-            name = stem.lower().replace("_", "-")
+        for stem, path, front, text in self._files(folder, bare=True):
+            name, body, given = stem.lower().replace("_", "-"), text.strip(), str(front.get("description") or "")
             place = path_of(name)
-            if not _SKILL.fullmatch(name) or place in self._skills:
-                self._lose(path, "its name is not the name of a new skill")
+            skills = [*self._skills, *(os.path.dirname(one) for one in self._found if one.endswith("/SKILL.md"))]
+            is_new = _SKILL.fullmatch(name) and not {place, f".claude/skills/{name}"}.intersection(skills)
+            fits = 0 < len(body.encode()) < _MOST_BYTES and "\0" not in body + given and len(skills) < MOST_FILES
+            if not is_new or not fits:
+                self._lose(path, "is empty, invalid or one too many, or its name is not the name of a new skill")
                 continue
             if _PLACEHOLDER.search(body):
                 self._lose(path, "placeholders such as $ARGUMENTS are not filled in; the model reads them as text")
-            about = str(front.get("description") or body.lstrip().partition("\n")[0])
+            about = given or body.partition("\n")[0]
             head = document({"name": name, "description": " ".join(about.split())[:200] or name})
-            self._skills[place] = (shown_name(path), f"---\n{head}---\n{body}")
+            self._skills[place] = (shown_name(path), f"---\n{head}---\n{body}\n")
             made.append(place)
         return made
 

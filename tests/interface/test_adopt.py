@@ -217,6 +217,27 @@ def test_values_that_take_forever_or_overflow_are_refused(path: str, text: str, 
 
 
 @pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({".claude/skills/release/SKILL.md": SKILL, ".claude/commands/release.md": "x"}, "the name of a new skill"),
+        ({".claude/commands/a.md": '---\ndescription: "a\\0b"\n---\nx\0y\n'}, "invalid"),
+        ({".claude/agents/a.md": "---\nname: a\n---\n" + "x y\n" * 200_000}, "too large"),
+        (
+            {f".claude/commands/a{n}.md": "x" for n in range(100)} | {".claude/skills/release/SKILL.md": SKILL},
+            "one too many",
+        ),
+    ],
+    ids=["skill and command", "NUL", "large", "many"],
+)
+def test_what_the_loader_would_refuse_is_not_written(files: Repository, reason: str, cli: Cli) -> None:
+    laid(cli, {"CLAUDE.md": "x", **files})
+    ran = cli("adopt", "--yes", "--json")
+    assert reason in "\n".join(one["reason"] for one in ran.json()["not_adopted"])
+    checked = cli("validate")
+    assert checked.code == 0, checked.err
+
+
+@pytest.mark.parametrize(
     ("config", "own", "tools"),
     [
         ('"permission": {"bash": {"*": "deny"}, "edit": "allow"}', "", ["files", "skills"]),
@@ -250,3 +271,10 @@ def test_without_such_files_there_is_nothing_to_adopt(cli: Cli) -> None:
         0,
         "found: no files of Claude Code, Codex, opencode or Gemini\nnothing new to write\n",
     )
+
+
+def test_an_example_is_not_written_through_a_link(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (cli.root / ".workflows").symlink_to(tmp_path / "outside")
+    assert cli("init").code != 0
+    assert list((tmp_path / "outside").iterdir()) == []
