@@ -3,6 +3,8 @@
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from interface.cli.output import width
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -41,6 +43,8 @@ COLUMNS: Final[tuple[Column, ...]] = (
 )
 """Columns in order of importance: a narrow window drops them from the right. QUEUE is immediate/normal/background.
 AGE is that of the attempt, SILENT the time since its last output; DOING ends with the age of the step."""
+GAP: Final = 2
+"""Blanks between two columns."""
 SLOW_SECONDS: Final = 10.0
 """Age from which on DOING states the age of the step."""
 
@@ -49,6 +53,16 @@ def columns_for(rows: "Sequence[PsRow]") -> tuple[Column, ...]:
     """Return the columns with content in ``rows``: NODE only if an agent runs on a node."""
     away = any(row.node for row in rows)
     return tuple(column for column in COLUMNS if away or column.title != "NODE")
+
+
+def fitting(titled: "Sequence[Column]", texts: "Sequence[Sequence[str]]", columns: int | None) -> int:
+    """Return the number of columns, from the left, that fit into ``columns`` (None: no limit); at least one."""
+    used = -GAP
+    for place, column in enumerate(titled):
+        used += GAP + max([width(column.title), *(width(row[place]) for row in texts)])
+        if columns is not None and used > columns:
+            return max(place, 1)
+    return len(titled)
 
 
 BY_WORD: Final = MappingProxyType({column.title.lower().rstrip("%$"): column for column in COLUMNS})

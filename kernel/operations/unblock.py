@@ -73,7 +73,7 @@ async def unblock(asked: UnblockRequest, store: StoreAccess, files: ProjectFiles
                 )
         decision = decision_for(state for one in found for state in one.states)
         text = f"{asked.target} is not blocked" if decision is None else f"{asked.target} waits for your decision"
-        raise Refused("conflict", text, decision or "see awk needs and awk ps")
+        raise Refused("conflict", text, decision or "see awk needs and awk ps; if a step hangs: awk restart")
 
     return await store.writer.commit(change)
 

@@ -129,7 +129,7 @@ def ps_lines(
     body: bytes, screen: Screen, now: float, shown: "list[str] | None" = None, *, folds: bool = False
 ) -> list[str]:
     """Return the table; ``folds``: many idle agents become one line."""
-    from interface.cli.process_table import COLUMNS, cells, columns_for  # noqa: PLC0415  (JSON needs no table)
+    from interface.cli.process_table import COLUMNS, cells, columns_for, fitting  # noqa: PLC0415  (JSON needs no table)
 
     report: Ps = read_fields(body)
     agents = [row for row in report.agents if row.state != "idle"]
@@ -137,9 +137,12 @@ def ps_lines(
     if not folds or idle <= IDLE_ROWS:
         agents, idle = list(report.agents), 0
     titles = [column.title for column in COLUMNS]
-    wanted = [column.title for column in columns_for(agents)] if shown is None else shown
+    columns = columns_for(agents)
+    wanted = [column.title for column in columns] if shown is None else shown
     rows = [[cells(row, now)[titles.index(title)] for title in wanted] for row in agents]
     right = frozenset(column.title for column in COLUMNS if column.right)
-    lines = table(wanted, rows, screen, right=right) if rows else ["no agents"] if not idle else []
+    fit = fitting(columns, rows, screen.width) if shown is None else None
+    rows = [row[:fit] for row in rows]
+    lines = table(wanted[:fit], rows, screen, right=right) if rows else ["no agents"] if not idle else []
     folded = [f"{idle:,} idle (awk ps -a lists them)"] if idle else []
     return [*header_lines(report.needs, screen), *lines, *folded]
