@@ -44,7 +44,7 @@ _MOST_DOTS: Final = 100
 _REASONS: Final = {
     "allow": "decide on a real call: awk approve ID --always PATTERN",
     "ask": "approval: ask asks about every call that changes something",
-    "deny": "approval: ask waits for you: deny the call with awk deny",
+    "deny": "not enforced: approval: ask asks before each change, and awk deny refuses it",
     "hooks": "hooks are not run; use rules, or checks of tasks",
     "env": "set the variables where the kernel starts, and name them in env",
     "instructions": "put the text into AGENTS.md",
@@ -190,7 +190,7 @@ class Adopter:
         if name in self._agents:
             return self._lose(sources[0], f"another agent is named {name}")
         rules = {"project_rules": True} if self._has("CLAUDE.md") | self._has("AGENTS.md") else {}
-        self._agents[name] = ({"prompt": _PROMPT, **keys, **rules}, tuple(map(shown_name, sources)))
+        self._agents[name] = ({"prompt": _PROMPT, **keys, **rules}, tuple(dict.fromkeys(map(shown_name, sources))))
         return None
 
     def _of_front(self, name: str, path: str, front: Table, prompt: str, more: Keys) -> None:

@@ -84,7 +84,7 @@ def translated(front: Mapping[str, object], prompt: str, name: str) -> Translate
         keys["tools"] = ours
     lost += [f"tools: {word} has no counterpart" for word in asked if word not in _TOOLS]
     if "files" in ours and not _CHANGING.intersection(asked):
-        lost.append("tools: that it only reads; files brings edit and write too, which approval: deny refuses")
+        lost.append("tools: files also allows edit and write; approval: deny refuses them")
     description = _shown(front.get("description"))
     if description:
         keys["soul"] = {"description": description}

@@ -24,7 +24,7 @@ from rich.text import Text
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import cut, one_line, width
-from interface.cli.process_table import Column, cells, columns_for
+from interface.cli.process_table import GAP, cells, columns_for, fitting
 from interface.cli.top_tabs import AGENTS, STYLES, TABS, Tab
 from interface.cli.top_view import Question, TopView
 from interface.client import Client
@@ -36,7 +36,7 @@ TICK_SECONDS: Final = 1.0
 COALESCE_SECONDS: Final = 0.1
 _IGNORED: Final = frozenset({"", "delta", "progress"})
 """Events that are too frequent to trigger an update. The tick shows their effect."""
-_GAP: Final = 2
+
 _WIDEST: Final = 28
 """Maximum width of a cell, so that a long model name does not displace other columns."""
 _SHORTEST: Final = 8
@@ -171,13 +171,13 @@ def process_table(
     texts = [[cut(cell, _WIDEST) for cell in row] for row in whole]
     if tab is not TABS[AGENTS]:
         widths = [max(map(width, (column.title, *shown))) for column, *shown in zip(titled, *texts, strict=True)]
-        left = max(columns - sum(widths[:-1]) - _GAP * len(titled), _SHORTEST)
+        left = max(columns - sum(widths[:-1]) - GAP * len(titled), _SHORTEST)
         for row, text in zip(whole, texts, strict=True):
             text[-1] = cut(row[-1], left)
     if chosen is not None:
         texts = [[f"{'> ' if place == chosen else '  '}{text[0]}", *text[1:]] for place, text in enumerate(texts)]
     shown = fitting(titled, texts, columns)
-    drawn = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
+    drawn = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
     for column in titled[:shown]:
         drawn.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)
     for place, text in enumerate(texts):
@@ -185,16 +185,6 @@ def process_table(
         line = (Text(cell, style=style) for cell, style in zip(text[:shown], styles, strict=False))
         drawn.add_row(*line, style="reverse" if place == chosen else None)
     return drawn
-
-
-def fitting(titled: Sequence[Column], texts: Sequence[Sequence[str]], columns: int) -> int:
-    """Return the number of columns, from the left, that fit into ``columns``; at least one."""
-    used = -_GAP
-    for place, column in enumerate(titled):
-        used += _GAP + max([width(column.title), *(width(row[place]) for row in texts)])
-        if used > columns:
-            return max(place, 1)
-    return len(titled)
 
 
 def alert(texts: Collection[str], environ: Mapping[str, str]) -> str:

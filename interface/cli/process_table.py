@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from interface.cli.output import width
+
 if TYPE_CHECKING:
     from protocol.api.processes import PsRow
 
@@ -23,6 +25,20 @@ class Column:
 def age_column(title: str, at: Callable[[Any], str | None]) -> Column:
     """Return a column with the time since ``at`` (RFC 3339) of a row; the latest comes first."""
     return Column(title, lambda row, now: since(now, at(row)), lambda row: seconds_between(0.0, at(row)))
+
+
+GAP: Final = 2
+"""Blanks between two columns."""
+
+
+def fitting(titled: Sequence[Column], texts: Sequence[Sequence[str]], columns: int | None) -> int:
+    """Return the number of columns, from the left, that fit into ``columns`` (None: no limit); at least one."""
+    used = -GAP
+    for place, column in enumerate(titled):
+        used += GAP + max([width(column.title), *(width(row[place]) for row in texts)])
+        if columns is not None and used > columns:
+            return max(place, 1)
+    return len(titled)
 
 
 def target_of(row: "PsRow") -> str:

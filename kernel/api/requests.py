@@ -87,7 +87,7 @@ class Authenticator:
         access = self._reader.now(tokens.identify, digest, self._now_ms())
         if access is not None:
             return access
-        raise Refused("unauthorized", "bearer token is unknown")
+        raise Refused("unauthorized", "bearer token is unknown", hint="create a token with `awk token create`")
 
     def worker(self, digest: bytes) -> Worker | None:
         """Return the attempt by its token's digest, or None. Raises Refused (stale_attempt)."""

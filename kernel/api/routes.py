@@ -90,7 +90,8 @@ def _parameters(route: Operation) -> Iterable[dict[str, Any]]:
         schema = {"type": "integer" if name == "n" else "string", **({} if name == "n" else {"minLength": 1})}
         yield {"name": name, "in": "path", "required": True, "description": what, "schema": schema}
     for name, one in parameters_of(route).items():
-        yield {"name": name, "in": "query", "description": one.description, "schema": one.schema}
+        need = {"required": True} if one.required else {}
+        yield {"name": name, "in": "query", **need, "description": one.description, "schema": one.schema}
     headers = {
         "Idempotency-Key": route.method == "POST" and not route.tokenless,
         "If-Match": "documents/<path" in route.path and route.method in ("PUT", "DELETE"),

@@ -73,7 +73,10 @@ async def unblock(asked: UnblockRequest, store: StoreAccess, files: ProjectFiles
         decision = first_of((state for one in found for state in one.states), PERSONS)
         if decision is not None:
             raise Refused("conflict", f"{asked.target} waits for your decision", decision[0])
-        raise Refused("conflict", f"{asked.target} is not blocked", "see awk needs and awk ps")
+        hint = "see awk needs and awk ps; if a step hangs: awk restart"
+        raise Refused("conflict", f"{asked.target} is not blocked", hint)
+            "conflict", f"{asked.target} is not blocked", "see awk needs and awk ps; if a step hangs: awk restart"
+        )
 
     return await store.writer.commit(change)
 

@@ -120,7 +120,7 @@ def ps_lines(
     body: bytes, screen: Screen, now: float, shown: "Sequence[Column] | None" = None, *, folds: bool = False
 ) -> list[str]:
     """Return the table; ``folds``: many idle agents become one line."""
-    from interface.cli.process_table import cells, columns_for  # noqa: PLC0415  (JSON needs no table)
+    from interface.cli.process_table import cells, columns_for, fitting  # noqa: PLC0415  (JSON needs no table)
 
     report: Ps = read_fields(body)
     agents = [row for row in report.agents if row.state != "idle"]
@@ -129,13 +129,11 @@ def ps_lines(
         agents, idle = list(report.agents), 0
     wanted = columns_for(agents) if shown is None else shown
     rows = [cells(row, now, wanted) for row in agents]
+    if shown is None:
+        wanted = wanted[: fitting(wanted, rows, screen.width)]
     right = frozenset(column.title for column in wanted if column.right)
-    lines = (
-        table([column.title for column in wanted], rows, screen, right=right)
-        if rows
-        else ["no agents"]
-        if not idle
-        else []
-    )
+    lines = [] if idle else ["no agents"]
+    if rows:
+        lines = table([column.title for column in wanted], [row[: len(wanted)] for row in rows], screen, right=right)
     folded = [f"{idle:,} idle (awk ps -a lists them)"] if idle else []
     return [*header_lines(report.needs, screen), *lines, *folded]

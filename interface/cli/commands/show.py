@@ -111,9 +111,9 @@ def report_lines(report: RunReport, screen: Screen, *, left: bool = False) -> li
     failed = ", ".join(f"{count} of {one_line(tool)}" for tool, count in report.failed_calls.items())
     calls = [f"calls that failed: {failed}"] if failed else []
     parts = [f"instructions: {counts or 'none'}", *verdict, *calls, _used(report.usage)]
-    trees = [f"in working trees of their own: awk diff {one_line(report.id)}"] if left else []
+    trees = [f"in working trees of their own: awk diff {one_line(report.id)}, awk merge {one_line(report.id)}"]
     name = one_line(f"{report.id} {report.run}")
-    return [f"{name} {status} in {report.duration_seconds:.1f} s; {'; '.join(parts)}", *trees]
+    return [f"{name} {status} in {report.duration_seconds:.1f} s; {'; '.join(parts)}", *(trees if left else ())]
 
 
 def _used(usage: Usage) -> str:

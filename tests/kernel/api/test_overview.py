@@ -198,5 +198,14 @@ async def test_a_search_finds_messages_steps_and_documents_once(kernel: ServedKe
 
 async def test_a_search_refuses_bad_requests(kernel: ServedKernel) -> None:
     await works(kernel)
-    for query in ("query=", "query=.", "query=a&limit=99", "query=a&after=x", "query=a&kind=x", f"query={'x' * 1001}"):
+    for query in (
+        "",
+        "limit=5",
+        "query=",
+        "query=.",
+        "query=a&limit=99",
+        "query=a&after=x",
+        "query=a&kind=x",
+        f"query={'x' * 1001}",
+    ):
         assert (await kernel.ask("GET", f"/search?{query}")).code == "bad_request", query
