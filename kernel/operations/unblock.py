@@ -75,8 +75,6 @@ async def unblock(asked: UnblockRequest, store: StoreAccess, files: ProjectFiles
             raise Refused("conflict", f"{asked.target} waits for your decision", decision[0])
         hint = "see awk needs and awk ps; if a step hangs: awk restart"
         raise Refused("conflict", f"{asked.target} is not blocked", hint)
-            "conflict", f"{asked.target} is not blocked", "see awk needs and awk ps; if a step hangs: awk restart"
-        )
 
     return await store.writer.commit(change)
 
