@@ -65,7 +65,7 @@ is_ours() {
         deny | answer | grant | rule | proposal | task | doc | cancel | retry | clear | prune | merge | promote | ps | top | attach | ls | list) return 0 ;;
         reassign | space | node | webhook | projects | service | upgrade | backup | restore | standby | df | open) return 0 ;;
         peek | channel | inbox | queue | resource | needs | pending | audit | feedback | stats | dead | doctor | runs | show | export | wait | watch) return 0 ;;
-        import | diff | worktree | logs | events | new | agent | memory | tool | worker | skills | init | validate | config) return 0 ;;
+        import | diff | worktree | logs | events | new | agent | memory | tool | worker | skills | init | adopt | validate | config) return 0 ;;
         schema | completion | trust | token | mcp-serve | providers | backends | version) return 0 ;;
         help | _complete) return 0 ;;
         # end of commands

@@ -71,6 +71,9 @@ def plain_arguments(
             given.append(word)
     needed = sum(nargs in (None, "+") for _, nargs in declared.places)
     rest = [name for name, nargs in declared.places if nargs in ("*", "+")]
+    at = [place for place, word in enumerate(words) if word not in declared.flags]
+    if rest and at and at[-1] - at[0] >= len(at):
+        return None  # argparse refuses a flag between repeated words
     if not declared.plain or len(given) < needed or (len(given) > len(declared.places) and not rest):
         return None
     values |= {name: None for name, _ in declared.places}

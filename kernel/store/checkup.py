@@ -6,6 +6,7 @@ Also test whether this program could take over a database that another program h
 import os
 from collections.abc import Callable
 from contextlib import closing
+from copy import copy
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Concatenate, Final, NamedTuple, cast
@@ -97,7 +98,7 @@ class StoredLog(Reader):
             self._here = _opened(path, "&readonly_shm=1")
             if missing_migrations(self._here, path):
                 raise CannotOpen(f"the database {path} is of an older version, which awk start converts")
-            self._here.create_scalar_function("shown", cast("Any", lambda text: text), 1)
+            self._here.create_scalar_function("shown", cast("Any", copy), 1)
         except (apsw.Error, CannotOpen) as error:
             raise self._refused(error) from error
 

@@ -37,6 +37,8 @@ COMMANDS = (
 )  # fmt: skip
 NEVER = {"kernel.stopping"}
 """Events that the end of the kernel adds."""
+UNLIKE = {"/page/keys", "/health", "/backends", "/search", "/spending", "/overview"}
+"""Not reads of the log, or with a query or a period of their own."""
 
 
 def never(_seconds: float) -> None:
@@ -72,7 +74,7 @@ def test_the_stored_log_answers_as_the_kernel_did(project: Project, killed: bool
     paths = [route.path for route in ROUTES if route.method == "GET" and route.direct and route.answers]
     paths += [f"/spaces/{quote('team:main')}/{part}" for part in ("channel", "tasks", "documents", "members")]
     online = {words: project.awk(*words.split()) for words in COMMANDS}
-    asked = {path: project.ask("GET", path) for path in paths if path not in {"/page/keys", "/health", "/backends"}}
+    asked = {path: project.ask("GET", path) for path in paths if path not in UNLIKE}
     ended(project, killed=killed)
     before = state_of(project)
     for words, told in online.items():

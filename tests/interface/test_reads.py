@@ -112,7 +112,7 @@ def test_a_terminal_gets_what_fits(cli: Cli, kernel: KernelDouble) -> None:
     """contracts 7: COLUMNS is honoured; colour only on a terminal, and not with NO_COLOR."""
     cli.environ |= {"COLUMNS": "40", "NO_COLOR": "1"}
     kernel.answers |= read_answers("reads")
-    assert max(map(len, cli("ps", terminal=True).out.splitlines())) == 40
+    assert max(map(len, cli("ps", terminal=True).out.splitlines())) <= 40, "only whole columns"
     del cli.environ["NO_COLOR"]
     assert "\x1b[1m" in cli("ps", terminal=True).out
     cli.environ["CI"] = "true"

@@ -377,7 +377,9 @@ def test_a_new_need_rings_the_bell(cli: Cli, kernel: KernelDouble) -> None:
         "GET /events": Stream([b": ping\n\n", sse("agent.changed", event("agent.changed", 1), 1)]),
     }
     cli.environ["TERM_PROGRAM"] = "iTerm.app"
-    seen, code = _on_a_terminal(cli, ["top", "--bell"], [(b"first", b""), (b"\x1b]9;the key of carol\x07", b"q")])
+    seen, code = _on_a_terminal(
+        cli, ["top", "--bell"], [(b"first", b""), (b"\x1b]9;agent-worker: the key of carol\x07", b"q")]
+    )
     assert (code, seen.count(b"\x1b]9;")) == (0, 1)
 
 

@@ -78,7 +78,7 @@ def of_all_projects(context: Context, count: int) -> tuple[Document, list[Answer
 
     answers = ask_all(projects_of_user(context.environ, context.cwd, running=True), ask)
     told = [(project.root, found) for project, found, _failure in answers if found is not None]
-    items = [{**item, "project": root} for root, found in told for item in found["items"]]
+    items: list[dict[str, Any]] = [{**item, "project": root} for root, found in told for item in found["items"]]
     for item in items:
         where = f" --project {shlex.quote(item['project'])}"
         item["actions"] = [{**action, "command": action["command"] + where} for action in item["actions"]]
