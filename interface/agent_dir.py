@@ -76,9 +76,8 @@ def find_agent(root: str, name: str) -> AgentDir:
     try:
         data = read(text)
     except NotYaml as error:
-        raise Failure(
-            "bad_definition", f"{agent_file(name)} is not valid YAML: {error}", "check it: awk validate"
-        ) from error
+        hint = "check it: awk validate"
+        raise Failure("bad_definition", f"{agent_file(name)} is not valid YAML: {error}", hint) from error
     context = cast("dict[str, object]", data).get("context") if isinstance(data, dict) else None
     given = cast("dict[str, object]", context).get("dir", default_dir(name)) if isinstance(context, dict) else None
     if given is None and not isinstance(context, dict):
@@ -124,11 +123,8 @@ def open_context(place: AgentDir, *, make: bool = False) -> SafeDir:
     owner = _owner(folder, place)
     if owner != place.name and os.path.exists(os.path.join(place.root, agent_file(owner))):
         folder.close()
-        raise Failure(
-            "bad_definition",
-            f"{place.file}: {KEY} {place.directory!r} is used by agent {owner}",
-            "give each agent its own directory",
-        )
+        hint = "give each agent its own directory"
+        raise Failure("bad_definition", f"{place.file}: {KEY} {place.directory!r} is used by agent {owner}", hint)
     return folder
 
 
@@ -199,9 +195,8 @@ def change_project_file(root: str, change: Callable[[str], str]) -> bool:
                 after = "{}\n"  # an empty file is no project file
             faults = offline.places_of(offline.agents.check_project_text(name, after))
             if faults:
-                raise Failure(
-                    "bad_definition", f"{faults[0].message}; the file was not changed", faults[0].hint, places=faults
-                )
+                text = f"{faults[0].message}; the file was not changed"
+                raise Failure("bad_definition", text, faults[0].hint, places=faults)
             folder.write(name, after)
     except OSError as error:
         raise Failure("failed", f"{name} cannot be changed: {error.strerror or error}") from error

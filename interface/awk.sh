@@ -50,7 +50,7 @@ become_awk() {
 
 # Most awk programs contain a character that no command of ours has; they need no further check.
 case ${1-} in
-    -h | --help | --json | --jsonl | --project | --project=*) ;;
+    -h | --help | --version | --json | --jsonl | --project | --project=*) ;;
     -* | *[!abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-]*) become_awk "$@" ;;
 esac
 
@@ -59,12 +59,13 @@ is_ours() {
     [ $# -gt 0 ] || return 0
     case $1 in
         -h | --help | --json | --jsonl | --project | --project=*) return 0 ;;
+        --version) [ $# -eq 1 ]; return ;;
         # commands
-        run | send | ask | serve | call | start | stop | status | restart | reset | pause | resume | continue | approve) return 0 ;;
+        run | send | ask | serve | call | start | stop | status | restart | reset | pause | resume | continue | unblock | approve) return 0 ;;
         deny | answer | grant | rule | proposal | task | doc | cancel | retry | clear | prune | merge | promote | ps | top | attach | ls | list) return 0 ;;
         reassign | space | node | webhook | projects | service | upgrade | backup | restore | standby | df | open) return 0 ;;
         peek | channel | inbox | queue | resource | needs | pending | audit | feedback | stats | dead | doctor | runs | show | export | wait | watch) return 0 ;;
-        import | diff | worktree | logs | events | new | agent | memory | tool | worker | skills | init | validate | config) return 0 ;;
+        import | diff | worktree | logs | events | new | agent | memory | tool | worker | skills | init | adopt | validate | config) return 0 ;;
         schema | completion | trust | token | mcp-serve | providers | backends | version) return 0 ;;
         help | _complete) return 0 ;;
         # end of commands
@@ -102,6 +103,13 @@ if is_ours "$@"; then
         _awk_link=$(readlink "$_awk_bin")
         case $_awk_link in /*) _awk_bin=$_awk_link ;; *) _awk_bin=${_awk_bin%/*}/$_awk_link ;; esac
     done
+    # Scripts search this output for the name of the system's awk, so its version follows ours.
+    case $#${1-}$_awk_found in
+        1--version/usr/bin/awk | 1--version/bin/awk)
+            (. "${_awk_bin%/*}/agent-worker") || exit
+            "$_awk_found" --version </dev/null 2>/dev/null
+            exit 0 ;;
+    esac
     . "${_awk_bin%/*}/agent-worker"
 fi
 become_awk "$@"

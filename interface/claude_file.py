@@ -5,20 +5,21 @@ The front matter is often invalid YAML (a description that contains ``: ``). It 
 
 import os
 import re
-import stat
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, cast
 
 from interface.failure import Failure
+from interface.safe_dir import SafeDir
 from protocol.text import shown_name
 from protocol.yaml_edit import NotYaml, read
 from protocol.yaml_writer import Value
 
-LIMIT_BYTES: Final = 1024 * 1024
 _FRONT: Final = re.compile(
     r"\ufeff?---[ \t]*\r?\n(?P<front>.*?)^---[ \t]*(?:\r?\n|\Z)(?P<body>.*)", re.DOTALL | re.MULTILINE
 )
 _KEY: Final = re.compile(r"(?P<key>[A-Za-z][A-Za-z_-]*):[ \t]*(?P<value>.*)")
+_PARTS: Final = re.compile(r"(?:[^,(]|\([^()]*\)?)+")
 _TAKEN: Final = frozenset({"name", "description", "model", "tools"})
 _TOOLS: Final = MappingProxyType(
     {"Bash": "bash", **dict.fromkeys(("Read", "Grep", "Glob", "LS", "Edit", "MultiEdit", "Write"), "files")}
@@ -39,30 +40,51 @@ class Translated(NamedTuple):
 
 def translate(path: str, name: str) -> Translated:
     """Convert the Claude Code file at ``path`` to an agent ``name``. Raises Failure."""
-    text = read_text(path)
-    match = _FRONT.match(text)
-    if match is None:
-        raise Failure("usage", f"{path} has no front matter between --- lines", "use an agent file of Claude Code")
     try:
-        data = read(match["front"])
-    except NotYaml:
-        data = None
-    front = cast("dict[str, object]", data) if isinstance(data, dict) else _by_lines(match["front"])
-    body = match["body"].replace("\r\n", "\n")
-    if not body.strip():
-        raise Failure("usage", f"{path} has no system prompt below its front matter")
-    keys: dict[str, Value] = {"prompt": {"system": body.strip("\n") + "\n"}}
-    lost = [f"{key}: {_shown(value)} has no counterpart yet" for key, value in front.items() if key not in _TAKEN]
+        folder, file = os.path.split(os.path.realpath(path))
+        with SafeDir.open(folder, folder) as place:
+            text = place.read(file)
+    except FileNotFoundError:
+        raise Failure("not_found", f"{shown_name(path)}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise Failure("usage", f"{shown_name(path)} cannot be read: {error}") from error
+    keys, lost = translated(*parts_of(text, path), name)
     if _HOME in os.path.abspath(path).split(os.sep):
         keys["backend"] = "claude"
+    return Translated(keys, lost)
+
+
+def parts_of(text: str, path: str, *, bare: bool = False) -> tuple[dict[str, object], str]:
+    """Return the front matter and the prompt in ``text`` of the file at ``path``. Raises Failure.
+
+    ``bare``: the file needs no front matter.
+    """
+    match = _FRONT.match(text)
+    if match is None and not bare:
+        raise Failure("usage", f"{path} has no front matter between --- lines", "use an agent file of Claude Code")
+    front, body = ("", text) if match is None else match.group("front", "body")
+    try:
+        data = read(front)
+    except NotYaml:
+        data = None
+    if not body.strip():
+        raise Failure("usage", f"{path} has no prompt")
+    body = body.replace("\r\n", "\n").strip("\n")
+    return cast("dict[str, object]", data) if isinstance(data, dict) else _by_lines(front), f"{body}\n"
+
+
+def translated(front: Mapping[str, object], prompt: str, name: str) -> Translated:
+    """Convert front matter and ``prompt`` to an agent ``name``."""
+    keys: dict[str, Value] = {"prompt": {"system": prompt}}
+    lost = [f"{key}: {_shown(value)} has no counterpart yet" for key, value in front.items() if key not in _TAKEN]
     # Split at commas outside parentheses. A restricted tool such as Bash(git:*) has no counterpart.
-    asked = [word for word in re.split(r",\s*(?![^(]*\))", _shown(front.get("tools"))) if word]
+    asked = [word for part in _PARTS.findall(_shown(front.get("tools"))) if (word := part.strip())]
     ours = list(dict.fromkeys(_TOOLS[word] for word in asked if word in _TOOLS))
     if ours:
         keys["tools"] = ours
     lost += [f"tools: {word} has no counterpart" for word in asked if word not in _TOOLS]
     if "files" in ours and not _CHANGING.intersection(asked):
-        lost.append("tools: that it only reads; files brings edit and write too, which approval: deny refuses")
+        lost.append("tools: files also allows edit and write; approval: deny refuses them")
     description = _shown(front.get("description"))
     if description:
         keys["soul"] = {"description": description}
@@ -95,21 +117,3 @@ def _shown(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(_shown, cast("list[object]", value)))
     return value.strip() if isinstance(value, str) else "" if value is None else str(value)
-
-
-def read_text(path: str) -> str:
-    """Return the text of the regular file at ``path``, of at most LIMIT_BYTES. Raises Failure."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise Failure("usage", f"{path} is not a regular file")
-            data = file.read(LIMIT_BYTES + 1)
-        text = data.decode()
-    except FileNotFoundError:
-        raise Failure("not_found", f"{shown_name(str(path))}: no such file") from None
-    except (OSError, ValueError) as error:
-        raise Failure("usage", f"{path} cannot be read: {error}") from error
-    if len(data) > LIMIT_BYTES:
-        raise Failure("usage", f"{path} is larger than {LIMIT_BYTES // 1024} KiB")
-    return text

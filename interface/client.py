@@ -88,7 +88,7 @@ class Client:
         self, path: str, query: Mapping[str, str] | None = None, *, wait_seconds: float | None = REQUEST_SECONDS
     ) -> bytes:
         """GET ``path``. Raises Failure if the kernel refuses, Unreachable if it is not running."""
-        return self._ask("GET", path + _query(query), {}, b"", wait_seconds)
+        return self._ask("GET", path + query_text(query), {}, b"", wait_seconds)
 
     def post(self, path: str, body: object, *, key: str, wait_seconds: float | None = REQUEST_SECONDS) -> bytes:
         """POST ``body`` and return the answer. Safe to repeat with the same ``key``. Raises as ``get``."""
@@ -98,19 +98,19 @@ class Client:
     def put(self, path: str, body: object, query: Mapping[str, str], match: Mapping[str, str]) -> bytes:
         """PUT and return the answer. ``match``: If-Match or If-None-Match. Raises as ``get``."""
         headers = {"Content-Type": "application/json", **match}
-        return self._ask("PUT", path + _query(query), headers, _encoded(body), REQUEST_SECONDS)
+        return self._ask("PUT", path + query_text(query), headers, _encoded(body), REQUEST_SECONDS)
 
     def delete(
         self, path: str, query: Mapping[str, str] | None = None, match: Mapping[str, str] | None = None
     ) -> bytes:
         """DELETE and return the answer. ``match``: If-Match. Raises as ``get``."""
         headers = {"Idempotency-Key": new_key(), **(match or {})}
-        return self._ask("DELETE", path + _query(query), headers, b"", REQUEST_SECONDS)
+        return self._ask("DELETE", path + query_text(query), headers, b"", REQUEST_SECONDS)
 
     def events(self, query: Mapping[str, str], last_id: str = "") -> "Stream":
         """Open the stream of events, after ``last_id`` if given. Raises as ``get``."""
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
-        return self._stream("GET", "/events" + _query(query), headers, b"", SILENCE_SECONDS)
+        return self._stream("GET", "/events" + query_text(query), headers, b"", SILENCE_SECONDS)
 
     def stream(self, path: str, body: object, *, key: str) -> "Stream":
         """POST ``body`` and open the stream of events that answers it. A setup step may delay events for minutes."""
@@ -122,7 +122,7 @@ class Client:
         connection = prove(self.endpoint).connection
         try:
             connection.wait_at_most(SILENCE_SECONDS)
-            answer = connection.request("GET", path + _query(query), self._credentials())
+            answer = connection.request("GET", path + query_text(query), self._credentials())
             if answer.status >= 400:
                 raise_for_refusal(answer, answer.body())
             yield from answer.pieces()
@@ -223,7 +223,8 @@ def quoted(segment: str) -> str:
     return quote(segment, safe=":@", errors="surrogateescape")
 
 
-def _query(query: Mapping[str, str] | None) -> str:
+def query_text(query: Mapping[str, str] | None) -> str:
+    """Return ``query`` as the end of a request target."""
     if not query:
         return ""
     from urllib.parse import urlencode  # noqa: PLC0415  (as above)

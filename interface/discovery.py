@@ -95,9 +95,8 @@ class Hanging(Failure):
 def find_project(environ: Mapping[str, str], cwd: str, asked: str | None) -> Project:
     """Return the project at ``asked`` (``--project``), or the project that contains ``cwd``. Raises Failure."""
     if not cwd and not (asked and os.path.isabs(asked)):
-        raise Failure(
-            "usage", "the working directory no longer exists", "change to an existing directory, or use --project"
-        )
+        hint = "change to an existing directory, or use --project"
+        raise Failure("usage", "the working directory no longer exists", hint)
     if asked is not None and not os.path.isdir(os.path.join(cwd, asked)):
         raise Failure("usage", f"--project {asked}: no such directory")
     root = os.path.realpath(os.path.join(cwd, asked)) if asked is not None else nearest_root(os.path.realpath(cwd))
@@ -135,9 +134,8 @@ def given_endpoint(environ: Mapping[str, str]) -> KernelEndpoint | None:
     if not url:
         return None
     if not token:
-        raise Failure(
-            "no_credentials", f"{TOKEN} is missing: {URL} is set", f"set {TOKEN}, or unset {URL} to use a local kernel"
-        )
+        hint = f"set {TOKEN}, or unset {URL}: the kernel of this machine needs neither"
+        raise Failure("no_credentials", f"{TOKEN} is missing: {URL} is set", hint)
     address = parse_address(url)
     if address is None:
         raise Failure("usage", f"{URL}={url}: not a valid address; use one such as http://127.0.0.1:4711")

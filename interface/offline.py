@@ -2,25 +2,30 @@
 
 This is the only module of the interface that may import the kernel (.importlinter). Its attributes are the modules of
 ``kernel.inspect``: each is imported when one of its functions is called, so other commands start without it. Refusals
-are raised as Failure.
+are raised as Failure. ``StoredLogClient`` answers read requests from the stored log (``kernel.api.stored``).
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import asdict
 
-from interface.discovery import Project
+from interface.client import Client, Stream, query_text
+from interface.clock import Clock
+from interface.discovery import KernelEndpoint, Project
 from interface.failure import SCARCE, Failure, Place
+from interface.http_client import Address
 from protocol.errors import Refused
 from protocol.remote_ref import is_remote
 from protocol.text import is_text, text_environment
 
 if TYPE_CHECKING:
+    from kernel.api import stored
     from kernel.inspect import (
         agents,
         backup,
@@ -51,8 +56,11 @@ __all__ = (
     "resolve",
     "schema",
     "standby",
+    "stored",
     "validate",
 )
+_PLACES = {"stored": "api"}
+"""Packages of the modules outside ``kernel.inspect``."""
 _NOT_INHERITED = ("PYTHON", "LD_", "DYLD_")
 """Prefixes of environment variables that change the behaviour of started programs or their libraries."""
 
@@ -86,10 +94,11 @@ def _ask(module: str, function: str, *args: Any, **keywords: Any) -> Any:
     if not log.handlers:  # without any, warnings would go to standard error
         log.addHandler(logging.NullHandler())
     try:
-        return getattr(import_module(f"kernel.inspect.{module}"), function)(*args, **keywords)
+        return getattr(import_module(f"kernel.{_PLACES.get(module, 'inspect')}.{module}"), function)(*args, **keywords)
     except Refused as refused:
         places = places_of(getattr(refused, "errors", ()))
-        raise Failure(refused.code, refused.text, refused.hint, places=places) from refused
+        status = refused.meaning.http_status
+        raise Failure(refused.code, refused.text, refused.hint, places=places, http_status=status) from refused
     except OSError as error:
         if error.filename is None or error.errno in SCARCE:
             raise
@@ -121,6 +130,29 @@ def shell_environment(environ: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in text_environment(environ)[0].items() if not name.startswith(_NOT_INHERITED)}
     kept.setdefault("HOME", os.path.expanduser("~"))
     return kept
+
+
+class StoredLogClient(Client):
+    """Client that answers read requests from the log of a project whose kernel does not run. It writes nothing."""
+
+    def __init__(self, project: Project, environ: Mapping[str, str], clock: Clock) -> None:
+        super().__init__(KernelEndpoint(Address("", 0), "", 0, project.state))
+        self._asked, self._clock = (*paths(project), shell_environment(environ)), clock
+
+    def pieces(self, path: str, query: Mapping[str, str] | None = None) -> Iterator[bytes]:
+        """Return the kernel's answer of ``GET path``. Raises Failure, also if only a kernel can answer."""
+        now_ms = int(self._clock.wall() * 1000)
+        found: Iterator[bytes] = _ask("stored", "pieces", *self._asked, path + query_text(query), now_ms)
+        return found
+
+    def get(self, path: str, query: Mapping[str, str] | None = None, *, wait_seconds: float | None = None) -> bytes:
+        """Return the kernel's answer of ``GET path`` as ``pieces`` does."""
+        return b"".join(self.pieces(path, query))
+
+    def events(self, query: Mapping[str, str], last_id: str = "") -> Stream:
+        """Open the stream of stored events. Raises Failure."""
+        found: Any = self.pieces("/events", query)
+        return Stream(found, cast("Any", SimpleNamespace(pieces=lambda: found)), lambda: None)
 
 
 def mistakes(root: str, files: Sequence[str]) -> tuple[Place, ...]:

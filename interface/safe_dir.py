@@ -42,6 +42,16 @@ class SafeDir:
         """Open the directory at ``path``. Raises OSError (FileNotFoundError if missing)."""
         return cls(os.open(path, _DIRECTORY), shown)
 
+    @classmethod
+    def within(cls, root: str, folder: str, *, make: bool = False) -> "SafeDir":
+        """Open ``folder`` of the project at ``root``; no part of it may be a link. Raises OSError."""
+        with ExitStack() as above:
+            place: SafeDir = cls.open(root, ".")
+            for part in filter(None, folder.split("/")):
+                above.enter_context(place)
+                place = place.folder(part, make=make)
+            return place
+
     def __enter__(self) -> Self:
         return self
 

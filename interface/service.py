@@ -72,11 +72,8 @@ def unit_text(service: Service) -> str:
     log = unit_path(os.path.join(service.state, LOG))
     note = ["/bin/sh", "-c", NOTE, os.path.join(service.state, ENDED)]
     if "$" in service.argv[0]:
-        raise Failure(
-            "usage",
-            f"{service.argv[0]} cannot be used in a unit: its path contains $",
-            "install agent-worker in another directory",
-        )
+        hint = "install agent-worker in another directory"
+        raise Failure("usage", f"{service.argv[0]} cannot be used in a unit: its path contains $", hint)
     program = service.argv[0].replace("%", "%%")
     named = {SERVICE: f"{service.name}.service"} if service.root else {}
     environ = {**service.environ, **named}
@@ -171,9 +168,8 @@ def plist_text(service: Service) -> str:
     try:
         return plistlib.dumps(document).decode()
     except ValueError as error:
-        raise Failure(
-            "usage", f"launchd service of {service.root or 'all projects'} cannot be created: {error}"
-        ) from error
+        text = f"launchd service of {service.root or 'all projects'} cannot be created: {error}"
+        raise Failure("usage", text) from error
 
 
 LOOK_SECONDS: Final = 5.0

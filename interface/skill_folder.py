@@ -35,7 +35,7 @@ def path_of(name: str) -> str:
 def pins(root: str) -> dict[str, SkillPin]:
     """Return the pins of imported skills by name. Raises Failure (bad_definition) if the lock file is invalid."""
     try:
-        with _home(root) as folder:
+        with SafeDir.within(root, HOME) as folder:
             found = _decode(folder.read(LOCK).encode())
     except FileNotFoundError:
         return {}
@@ -50,7 +50,7 @@ def pins(root: str) -> dict[str, SkillPin]:
 def put(root: str, source: str, commit: str, skill: FetchedSkill) -> None:
     """Replace the installed skill by ``skill`` and pin it. Raises Failure."""
     try:
-        with _home(root, make=True) as folder, folder.locked():
+        with SafeDir.within(root, HOME, make=True) as folder, folder.locked():
             known = pins(root)
             home = os.path.join(root, HOME)
             name = skill.name
@@ -78,20 +78,12 @@ def put(root: str, source: str, commit: str, skill: FetchedSkill) -> None:
 def remove(root: str, name: str) -> None:
     """Remove an imported skill, and its pin. Raises Failure."""
     try:
-        with _home(root) as folder, folder.locked():
+        with SafeDir.within(root, HOME) as folder, folder.locked():
             known = pins(root)
             _away(os.path.join(root, HOME), name)
             folder.write(LOCK, _text({other: pin for other, pin in known.items() if other != name}))
     except OSError as error:
         raise Failure("failed", f"{path_of(name)} cannot be removed: {error.strerror or error}") from error
-
-
-def _home(root: str, *, make: bool = False) -> SafeDir:
-    """Open the directory of skills. Raises OSError, also if part of its path is a symbolic link."""
-    with SafeDir.open(root, ".") as top:
-        above, name = HOME.split("/")
-        with top.folder(above, make=make) as folder:
-            return folder.folder(name, make=make)
 
 
 def _away(home: str, name: str) -> None:

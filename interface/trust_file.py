@@ -12,12 +12,12 @@ import stat
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from interface.autostart import make_private
-from interface.discovery import HOME, Project, recorded_endpoint
+from interface.discovery import HOME, KernelEndpoint, Project, recorded_endpoint
 from interface.failure import Failure
 from osfiles.atomic_write import replacing
 from osfiles.safe_open import closing_descriptor, read_private
@@ -75,7 +75,7 @@ class TrustFile:
     def _change(self, change: Callable[[tuple[Grant, ...]], tuple[Grant, ...]]) -> None:
         # Raise Failure (forbidden) for commands of agents, which would approve their own files.
         kernel = recorded_endpoint(self._project)
-        if kernel is not None and is_below(Running(kernel.pid, kernel.start_time)):
+        if kernel is not None and is_below(kernel):
             text = "only a person can trust files: this command was run by an agent of the project"
             raise Failure("forbidden", text, "run the command in your own terminal")
         with self._locked():
@@ -105,15 +105,8 @@ class TrustFile:
         return Failure("kernel_configuration", f"{self._path} was rejected: {why}", hint)
 
 
-class Running(NamedTuple):
-    """Process of this boot; ``start_time`` is in clock ticks since boot, 0 if unknown."""
-
-    pid: int
-    start_time: int
-
-
-def is_below(other: Running) -> bool:
-    """Return whether this process is ``other`` or one of its descendants."""
+def is_below(kernel: KernelEndpoint) -> bool:
+    """Return whether this process is ``kernel`` or one of its descendants."""
     pid = os.getpid()
     while pid > 0:
         try:
@@ -121,7 +114,7 @@ def is_below(other: Running) -> bool:
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
             return False
-        if pid == other.pid and other.start_time in (0, int(fields[19])):
+        if pid == kernel.pid and kernel.start_time in (0, int(fields[19])):
             return True
         pid = int(fields[1])
     return False

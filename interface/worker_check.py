@@ -109,7 +109,7 @@ class WorkerCheck:
             first = program.hear(self._seconds)
             if not isinstance(first, Ready):
                 self._note("ready", f"first came {_named(first, program)}", "")
-                self._note_frames(program)
+                self._note("frames", program.wrong, "each line is one")
                 return None
             other = first.protocol[0] != PROTOCOL[0]
             self._note("ready", f"it speaks protocol {first.protocol[0]}" if other else "", f"version {first.version}")
@@ -126,7 +126,7 @@ class WorkerCheck:
                 self._note("result", failed[:_SHOWN], f"{getattr(ended, 'status', '')}: {ended.text}"[:_SHOWN])
                 left = program.leaves(LEAVE_SECONDS)
                 self._note("leaves", "" if left else f"it still ran {LEAVE_SECONDS:.0f} s after its end", "at once")
-            self._note_frames(program)
+            self._note("frames", program.wrong, "each line is one")
             return written if isinstance(ended, Result) else None
 
     def _second_run(self, tools: "_Tools", written: list[Entry]) -> None:
@@ -182,9 +182,6 @@ class WorkerCheck:
                 self._note("waits", f"{_named(early, program)} came before its answer", "")
             program.say(Yield(k=frame.k) if yields else Go(k=frame.k))
         return written, frame
-
-    def _note_frames(self, program: "_Program") -> None:
-        self._note("frames", program.wrong, "each line is one")
 
     def _start(self, tools: "_Tools", entries: tuple[Entry, ...] = ()) -> Start:
         return Start(
@@ -279,10 +276,7 @@ class _Program:
         """Return the next frame of the program, or the reason that there is none."""
         if self._kept:
             return self._kept.pop(0)
-        try:
-            return self._frames.get(timeout=max(seconds, 0.0))
-        except queue.Empty:
-            return _Timeout()
+        return self._later(time.monotonic() + seconds)
 
     def next_durable(self, seconds: float) -> object:
         """Return a durable frame that the program wrongly writes before an answer; None if it waits ``seconds``."""

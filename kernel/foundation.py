@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.env_file import with_env_file
 from kernel.agents.environment import worker_environment
 from kernel.agents.memory_prompt import Memories
 from kernel.agents.personal_context import PersonalContexts
@@ -78,6 +79,8 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
     environ, left_out = text_environment(os.environ)
     for name in left_out:
         logger.warning("environment.left_out %s is not UTF-8: it is not passed to agents, tools and git", name)
+    trust = ProjectTrust(boot.arguments.trusted, TrustStore(boot.arguments.state, boot.arguments.project))
+    environ = with_env_file(environ, catalog.project(), catalog.root, trust)
     host, port = boot.listener.getsockname()[:2]
     reader = Reader(database=database)
     rules = InstalledRules(
@@ -114,11 +117,7 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
             project=boot.arguments.project,
             term=reader.now(next_term),
         ),
-        files=TrustedFiles(
-            catalog,
-            environ,
-            ProjectTrust(boot.arguments.trusted, TrustStore(boot.arguments.state, boot.arguments.project)),
-        ),
+        files=TrustedFiles(catalog, environ, trust),
         homes=CliHomes(state_dir / SESSIONS),
         logins=Logins(Path(boot.arguments.home) / LOGINS, environ),
         in_flight=InFlight(state_dir / IN_FLIGHT),

@@ -19,22 +19,9 @@ Approval = Literal["auto", "ask", "all", "deny"]
 refuse instead."""
 
 Scope = Literal[
-    "channel.read",
-    "channel.write",
-    "documents.read",
-    "documents.write",
-    "tasks",
-    "votes",
-    "status",
-    "memory",
-    "ask",
-    "feedback",
-    "rules",
-    "auth",
-    "spaces",
-    "agents",
-    "workflows",
-]
+    "channel.read", "channel.write", "documents.read", "documents.write", "tasks", "votes", "status", "memory", "ask",
+    "feedback", "rules", "auth", "spaces", "agents", "workflows",
+]  # fmt: skip
 """Groups of Daemon MCP's tools that an agent file grants. ``agents`` and ``workflows`` are for actions of rules."""
 NAMED_ONLY: Final[frozenset[Scope]] = frozenset({"rules", "auth", "spaces", "agents", "workflows"})
 """Scopes that an agent has only if its file names them."""

@@ -1,7 +1,7 @@
 """Results of the commands for agents' files with ``--json``, and of the routes with the same names."""
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -55,15 +55,7 @@ class NoteRow(msgspec.Struct, frozen=True, kw_only=True):
 def note_rows(notes: Iterable[Note], first: int = 1) -> tuple[NoteRow, ...]:
     """Convert notes to rows, numbered from ``first``."""
     return tuple(
-        NoteRow(
-            n=n,
-            file=note.file,
-            date=note.date or None,
-            title=note.title,
-            text=note.text,
-            trust=note.trust,
-            source=note.source,
-        )
+        NoteRow(n=n, trust=note.trust, **(note._asdict() | dict[str, Any](date=note.date or None)))
         for n, note in enumerate(notes, first)
     )
 

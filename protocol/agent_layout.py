@@ -42,9 +42,8 @@ ALL_IGNORED: Final = "*\n"
 
 def mark_text(agent: str) -> str:
     """Return the content of MARK in the context of ``agent``."""
-    return (
-        f"{agent}\n\nThis directory is the personal context of the agent {agent}. Deleting the agent moves it away.\n"
-    )
+    text = f"This directory is the personal context of the agent {agent}. Deleting the agent moves it away."
+    return f"{agent}\n\n{text}\n"
 
 
 def marked_for(text: str) -> str:

@@ -90,9 +90,8 @@ class EntryRejected(ValueError):
 def check_entry(new: Entry) -> Entry:
     """Return ``new`` if it is valid. Raises EntryRejected."""
     if not new.key or new.key != new.key.strip() or not new.key.isprintable() or len(new.key) > KEY_LIMIT:
-        raise EntryRejected(
-            f"{new.key[:40]!r} is not a valid key: use one line of 1 to {KEY_LIMIT} printable characters"
-        )
+        text = f"{new.key[:40]!r} is not a valid key: use one line of 1 to {KEY_LIMIT} printable characters"
+        raise EntryRejected(text)
     if not new.value.strip():
         raise EntryRejected("the value is empty")
     if len(new.value) > VALUE_LIMIT:

@@ -6,19 +6,22 @@ the HTTP status and the exit code for every route, tool and command.
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar, get_args
 
 _T = TypeVar("_T")
 ErrorClass = Literal["transient", "permanent", "resource", "crash"]
 """Class of a cause. Defined here, so that the command line can read these tables without importing msgspec."""
 
-Cause = Literal[
-    "rate_limited", "overloaded", "network", "idle_timeout", "startup_timeout",
-    "quota", "auth", "invalid", "definition_missing", "untrusted", "spawn_permanent", "spawn_transient",
-    "resource", "max_steps", "max_tokens", "context_overflow", "refusal", "total_timeout", "budget", "limit",
-    "session_lost", "crash", "unresponsive", "protocol", "kernel_restart", "suspect_kernel_crash", "node_lost",
-    "cancelled",
+TransientCause = Literal[
+    "rate_limited", "overloaded", "network", "idle_timeout", "startup_timeout", "spawn_transient", "kernel_restart",
+    "node_lost", "session_lost",
 ]  # fmt: skip
+PermanentCause = Literal[
+    "quota", "auth", "invalid", "definition_missing", "untrusted", "spawn_permanent", "refusal", "cancelled"
+]
+ResourceCause = Literal["resource", "max_steps", "max_tokens", "context_overflow", "total_timeout", "budget", "limit"]
+CrashCause = Literal["crash", "protocol", "unresponsive", "suspect_kernel_crash"]
+Cause = Literal[TransientCause, PermanentCause, ResourceCause, CrashCause]
 
 UNREACHED: Final = "kernel_unreached"
 """Code of a failure (cause ``network``): a worker, or its program, could not reach Daemon MCP."""
@@ -27,37 +30,14 @@ UNSERVED: Final = "mcp_server_unavailable"
 BESIDE_THE_PROVIDER: Final = frozenset({UNREACHED, UNSERVED})
 """Codes of failures that do not concern the provider. Circuit breakers ignore them."""
 
+_CAUSES: Final[tuple[tuple[ErrorClass, object], ...]] = (
+    ("transient", TransientCause),
+    ("permanent", PermanentCause),
+    ("resource", ResourceCause),
+    ("crash", CrashCause),
+)
 CLASS_OF_CAUSE: Final[Mapping[Cause, ErrorClass]] = MappingProxyType(
-    {
-        "rate_limited": "transient",
-        "overloaded": "transient",
-        "network": "transient",
-        "idle_timeout": "transient",
-        "startup_timeout": "transient",
-        "spawn_transient": "transient",
-        "kernel_restart": "transient",
-        "node_lost": "transient",
-        "session_lost": "transient",
-        "quota": "permanent",
-        "auth": "permanent",
-        "invalid": "permanent",
-        "definition_missing": "permanent",
-        "untrusted": "permanent",
-        "spawn_permanent": "permanent",
-        "refusal": "permanent",
-        "cancelled": "permanent",
-        "resource": "resource",
-        "max_steps": "resource",
-        "max_tokens": "resource",
-        "context_overflow": "resource",
-        "total_timeout": "resource",
-        "budget": "resource",
-        "limit": "resource",
-        "crash": "crash",
-        "protocol": "crash",
-        "unresponsive": "crash",
-        "suspect_kernel_crash": "crash",
-    }
+    {cause: class_ for class_, causes in _CAUSES for cause in get_args(causes)}
 )
 
 
@@ -112,19 +92,8 @@ REFUSALS: Final[Mapping[str, Meaning]] = MappingProxyType(
 
 
 EXIT_OF_WAIT: Final[Mapping[str, int]] = MappingProxyType(
-    {
-        "credentials": 4,
-        "quota": 4,
-        "approval": 7,
-        "person": 7,
-        "node": 7,
-        "budget": 6,
-        "hops": 6,
-        "answer": 1,
-        "paused": 1,
-        "stopped": 1,
-        "error": 1,
-    }
+    {"credentials": 4, "quota": 4, "approval": 7, "person": 7, "node": 7, "budget": 6, "hops": 6}
+    | dict.fromkeys(("answer", "paused", "stopped", "error"), 1)
 )
 """Exit code of a command whose instruction waits for a person, by the reason of the wait."""
 EXIT_OF_CAUSE: Final[Mapping[str, int]] = MappingProxyType({"auth": 4, "quota": 4, "untrusted": 7})

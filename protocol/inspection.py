@@ -4,15 +4,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from protocol.api.document import FileError
+from protocol.api.document import Document, FileError
 
 Kind = Literal["agent", "workflow", "project", "memory"]
-
-
-class _Document(msgspec.Struct, frozen=True, kw_only=True):
-    """Top-level JSON document. Subclasses set ``schema``, declared here so that it is the first key."""
-
-    schema: str
 
 
 class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,14 +20,14 @@ class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
     """Parts of the file that are valid but that this machine would refuse."""
 
 
-class Validation(_Document, frozen=True, kw_only=True):
+class Validation(Document, frozen=True, kw_only=True):
     """``validate``: all checked files, including the files that they reference."""
 
     schema: str = "awk/validate/1"
     files: tuple[CheckedFile, ...]
 
 
-class Resolution(_Document, frozen=True, kw_only=True):
+class Resolution(Document, frozen=True, kw_only=True):
     """``config``: a definition as the kernel reads it.
 
     ``origins`` maps the path of every value in ``definition`` (``timeouts.idle``, ``setup[0].shell``) to its origin:
@@ -48,7 +42,7 @@ class Resolution(_Document, frozen=True, kw_only=True):
     origins: dict[str, str]
 
 
-class SoloWorkflow(_Document, frozen=True, kw_only=True):
+class SoloWorkflow(Document, frozen=True, kw_only=True):
     """A workflow with one agent in place of all its members (``run --compare solo``): the ``text`` of its file."""
 
     schema: str = "awk/solo/1"
@@ -94,11 +88,36 @@ def fault(check: str, detail: str, fix: str) -> DoctorRow:
     return DoctorRow(check=check, ok=False, detail=detail, fix=fix)
 
 
-class DoctorReport(_Document, frozen=True, kw_only=True):
+class DoctorReport(Document, frozen=True, kw_only=True):
     """``doctor``: the checks of this machine and this project, in their order."""
 
     schema: str = "awk/doctor/1"
     rows: tuple[DoctorRow, ...]
+
+
+class AdoptedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """File that ``adopt`` would write, has written, or kept because it exists. ``sources`` are the adopted files."""
+
+    path: str
+    state: Literal["new", "written", "kept"]
+    sources: tuple[str, ...]
+    text: str
+
+
+class NotAdopted(msgspec.Struct, frozen=True, kw_only=True):
+    """Part of a file without a counterpart, with the reason."""
+
+    source: str
+    reason: str
+
+
+class Adoption(Document, frozen=True, kw_only=True):
+    """``adopt``: the files of other coding agents that were found, and the result."""
+
+    schema: str = "awk/adopt/1"
+    found: tuple[str, ...]
+    files: tuple[AdoptedFile, ...]
+    not_adopted: tuple[NotAdopted, ...]
 
 
 class DiskRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +141,7 @@ class RunDisk(msgspec.Struct, frozen=True, kw_only=True):
     tree_bytes: int
 
 
-class DiskUsage(_Document, frozen=True, kw_only=True):
+class DiskUsage(Document, frozen=True, kw_only=True):
     """``df``: disk usage of the project's state, the largest part first, and the largest runs."""
 
     schema: str = "awk/df/1"
@@ -133,7 +152,7 @@ class DiskUsage(_Document, frozen=True, kw_only=True):
     more_runs: int = 0
 
 
-class NeededKernel(_Document, frozen=True, kw_only=True):
+class NeededKernel(Document, frozen=True, kw_only=True):
     """Whether a project whose kernel has exited needs a new kernel, and why."""
 
     schema: str = "awk/needed/1"
@@ -164,7 +183,7 @@ class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: float
 
 
-class Plan(_Document, frozen=True, kw_only=True):
+class Plan(Document, frozen=True, kw_only=True):
     """``run --dry-run``: the planned run. Outputs of setup steps remain ``${{ name }}``, because no command ran."""
 
     schema: str = "awk/dry-run/1"
@@ -184,12 +203,9 @@ class Plan(_Document, frozen=True, kw_only=True):
     """Vote that would decide the result of the run."""
 
 
-class WorkerCheckRow(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerCheckRow(DoctorRow, frozen=True, kw_only=True):
     """Result of one requirement for worker programs. ``fix`` is empty if the result is ``ok``."""
 
-    check: str
-    ok: bool
-    detail: str
     fix: str = ""
 
 
@@ -201,29 +217,26 @@ class WorkerCheckReport(msgspec.Struct, frozen=True, kw_only=True):
     checks: tuple[WorkerCheckRow, ...]
 
 
-ToolKind = Literal["built in", "command", "mock"]
-
-
 class ToolRow(msgspec.Struct, frozen=True, kw_only=True):
     """Tool that agents can use. ``switch`` is its name in ``tools:``; ``agents`` are the agents that list it there."""
 
     name: str
     switch: str
-    kind: ToolKind
+    kind: Literal["built in", "command", "mock"]
     description: str
     read_only: bool
     command: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
 
 
-class ToolList(_Document, frozen=True, kw_only=True):
+class ToolList(Document, frozen=True, kw_only=True):
     """Result of ``awk tool list``."""
 
     schema: str = "awk/tool-list/1"
     tools: tuple[ToolRow, ...]
 
 
-class ProjectWritten(_Document, frozen=True, kw_only=True):
+class ProjectWritten(Document, frozen=True, kw_only=True):
     """``awk tool add|import|mock|rm``: the project file and the changed tools."""
 
     schema: str = "awk/tool-written/1"
@@ -246,7 +259,7 @@ class SkillRow(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the skill was changed after its import."""
 
 
-class SkillList(_Document, frozen=True, kw_only=True):
+class SkillList(Document, frozen=True, kw_only=True):
     """``awk skills list``, and the result of the other skill commands. ``skipped``: invalid folders."""
 
     schema: str = "awk/skills-list/1"
@@ -271,7 +284,7 @@ class FetchedSkill(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[SkillFile, ...]
 
 
-class FetchedSkills(_Document, frozen=True, kw_only=True):
+class FetchedSkills(Document, frozen=True, kw_only=True):
     """Skills of a source. ``source`` is its normalized name, ``skipped`` lists omitted skills with the reason."""
 
     schema: str = "awk/fetched-skills/1"

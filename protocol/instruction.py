@@ -31,6 +31,7 @@ LARGEST: Final = 2**53
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]
 
+TOKEN_KINDS: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 COST_DIGITS: Final = 10
 """Decimal places of an amount in US dollars: a token of the cheapest model costs about 1e-8."""
 
@@ -56,20 +57,10 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     def beyond(self, other: "Usage") -> "Usage":
         """Return the tokens in excess of ``other``, separately for each kind."""
-        return Usage(
-            input_tokens=max(0, self.input_tokens - other.input_tokens),
-            output_tokens=max(0, self.output_tokens - other.output_tokens),
-            cache_read_tokens=max(0, self.cache_read_tokens - other.cache_read_tokens),
-            cache_write_tokens=max(0, self.cache_write_tokens - other.cache_write_tokens),
-        )
+        return Usage(**{kind: max(0, getattr(self, kind) - getattr(other, kind)) for kind in TOKEN_KINDS})
 
     def plus(self, other: "Usage") -> "Usage":
         """Return the sum, at most LARGEST; its cost is known if either cost is."""
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
-        return Usage(
-            input_tokens=min(self.input_tokens + other.input_tokens, LARGEST),
-            output_tokens=min(self.output_tokens + other.output_tokens, LARGEST),
-            cache_read_tokens=min(self.cache_read_tokens + other.cache_read_tokens, LARGEST),
-            cache_write_tokens=min(self.cache_write_tokens + other.cache_write_tokens, LARGEST),
-            cost_usd=min(sum(costs), LARGEST) if costs else None,
-        )
+        tokens = {kind: min(getattr(self, kind) + getattr(other, kind), LARGEST) for kind in TOKEN_KINDS}
+        return Usage(**tokens, cost_usd=min(sum(costs), LARGEST) if costs else None)

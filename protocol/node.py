@@ -281,6 +281,5 @@ def decode_join_token(text: str) -> JoinToken:
             raise ValueError
         return msgspec.msgpack.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=JoinToken)
     except (ValueError, binascii.Error, msgspec.DecodeError):
-        raise ValueError(
-            f"invalid join token: a token starts with {JOIN_PREFIX} (awk node add prints a new one)"
-        ) from None
+        text = f"invalid join token: a token starts with {JOIN_PREFIX} (awk node add prints a new one)"
+        raise ValueError(text) from None

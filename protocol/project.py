@@ -230,6 +230,9 @@ class ProjectDefinition(StrictStruct, frozen=True, kw_only=True):
     """Collector of traces of work. Spans are sent after the work is in the log."""
     standby: StandbySettings | None = None
     """Copy of the log at another location, from which a kernel can take over if this machine is lost."""
+    env_file: str | None = None
+    """File in the project's root with variables, ``NAME=VALUE``, that a starting kernel adds to its environment, such
+    as ``.env``. Nothing in it is expanded or run. It needs trust, pinned by content."""
     log: Literal["text", "json"] = "text"
     """Format of the kernel's log: text for people, or one JSON object per line."""
     limits: ProjectLimits = ProjectLimits()

@@ -56,9 +56,8 @@ class TargetRejected(ValueError):
 def parse_target(text: str) -> Target:
     """Parse a target that a user typed. Raises TargetRejected."""
     if not text.strip():
-        raise TargetRejected(
-            "the target is empty (is a variable unset?); use alice, @review, @review:tag or alice@review[:tag]"
-        )
+        text = "the target is empty (is a variable unset?); use alice, @review, @review:tag or alice@review[:tag]"
+        raise TargetRejected(text)
     agent, at, place = text.partition("@")
     try:
         if not at:

@@ -7,7 +7,7 @@ start frame no event loop is needed, and a script never needs one.
 import gc
 import os
 import sys
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable, MutableMapping
 from collections.abc import Set as AbstractSet
 from functools import partial
 from importlib import import_module
@@ -20,7 +20,7 @@ from protocol.ipc import COOKIE_VARIABLE, Error, Ready, Result, Start
 from protocol.ndjson import encode
 from worker.attempt import Connect, attempt, attempt_with_tools
 from worker.io.poll import PollIO
-from worker.kernel_link import ControlChannel, KernelLink, LinkLost, StopRequested, WorkerIO, run_blocking
+from worker.kernel_link import ControlChannel, KernelLink, LinkLost, StopRequested, run_blocking
 from worker.models.mock import SHELL, Confine, MockModel, Shell, is_script, kill_self
 from worker.models.model import Failed, ListTools, Model
 from worker.process_tree import set_title
@@ -134,11 +134,14 @@ def serve(
     environ.update(_env(start, cookie))
     from worker.io import trio_io  # noqa: PLC0415  (a worker that plays a script needs no event loop)
 
-    work: trio_io.Attempt = (
-        partial(import_module("worker.backends.attempt").attempt, start, env=_env(start, cookie))
-        if start.backend in CLIS
-        else _attempt(start, connect or partial(_adapter, die=die), _env(start, cookie))
-    )
+    work: trio_io.Attempt
+    connect = connect or partial(_adapter, die=die)
+    if start.backend in CLIS:
+        work = partial(import_module("worker.backends.attempt").attempt, start, env=_env(start, cookie))
+    elif _has_tools(start):
+        work = partial(attempt_with_tools, start, connect=connect, env=_env(start, cookie))
+    else:
+        work = partial(attempt, start, connect=connect, own={})
     if not start.reuse:
         trio_io.run(hearing, stdin_fd, stdout_fd, work, leave)
         return None
@@ -149,14 +152,6 @@ def serve(
 
 def _env(start: Start, cookie: str | None) -> dict[str, str]:
     return start.env if cookie is None else {**start.env, COOKIE_VARIABLE: cookie}
-
-
-def _attempt(
-    start: Start, connect: Connect, env: dict[str, str]
-) -> Callable[[KernelLink, WorkerIO], Awaitable[Result | Error | None]]:
-    if not _has_tools(start):
-        return partial(attempt, start, connect=connect, own={})
-    return partial(attempt_with_tools, start, connect=connect, env=env)
 
 
 def _has_tools(start: Start) -> bool:
@@ -178,15 +173,9 @@ def _play(start: Start | None, desk: PollIO, cookie: str | None, die: Die, leave
         shell = Shell(
             desk=desk, cwd=start.cwd, env=_env(start, cookie), idempotency_key=start.idempotency_key, confine=confine
         )
-        ended = run_blocking(
-            attempt(
-                start,
-                link,
-                desk,
-                lambda played, _tools: MockModel(played.mock, played.mock_counts, desk, die),
-                {SHELL: BuiltinTool(hand=shell)},
-            )
-        )
+        model = MockModel(start.mock, start.mock_counts, desk, die)
+        own = {SHELL: BuiltinTool(hand=shell)}
+        ended = run_blocking(attempt(start, link, desk, lambda _start, _tools: model, own))
     if hearing.stop is not None and ended is None:
         ended = Error(cause="cancelled", text=f"stopped: {hearing.stop.reason}")
     if ended is not None:
@@ -201,5 +190,8 @@ def _adapter(start: Start, list_tools: ListTools, *, die: Die) -> Model:
         return MockModel(start.mock, start.mock_counts, TrioIO(), die)
     if start.provider is None:
         raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent file")
-    connect: Connect = import_module(f"worker.models.{start.provider.dialect}").connect
+    try:
+        connect: Connect = import_module(f"worker.models.{start.provider.dialect}").connect
+    except ModuleNotFoundError as absent:
+        raise Failed("spawn_permanent", str(absent)) from absent
     return connect(start, list_tools)

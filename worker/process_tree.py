@@ -224,7 +224,7 @@ def signal_descendants(signum: int, *, spare: Collection[int] = ()) -> int:
     family = {os.getpid()}
     found = list(_below(os.getpid(), spare, family))
     for pid in found:
-        _signal_member(pid, signum, family)
+        signal_member(pid, signum, family)
     return len(found)
 
 
@@ -243,12 +243,8 @@ def _below(root: int, spare: Collection[int], family: set[int]) -> Iterator[int]
             yield pid
 
 
-def signal_child(pid: int, signum: int, *, parent: int) -> None:
-    """Signal ``pid`` if it is a child of ``parent``, which may be another process."""
-    _signal_member(pid, signum, (parent,))
-
-
-def _signal_member(pid: int, signum: int, family: Collection[int]) -> None:
+def signal_member(pid: int, signum: int, family: Collection[int]) -> None:
+    """Signal ``pid`` if it is a child of one of ``family``, which may be other processes."""
     with suppress(ProcessLookupError, PermissionError), closing_descriptor(os.pidfd_open(pid)) as handle:
         # The pid may have been reused. The descriptor refers to the same process even then.
         facts = stat(pid)

@@ -85,7 +85,7 @@ def ask_to_leave(outside: int) -> bool:
         }
         if begun:
             program = min(begun, key=begun.__getitem__)  # others are orphans of the program
-            process_tree.signal_child(program, signal.SIGTERM, parent=first)
+            process_tree.signal_member(program, signal.SIGTERM, (first,))
             return True
     return False
 

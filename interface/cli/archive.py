@@ -185,9 +185,8 @@ def _row_of_run(archive: Archive, asked: str | None) -> Row:
         found = archive.rows[RUN]
     if not found:
         known = ", ".join(row.key for row in archive.rows[RUN]) or "none"
-        raise Failure(
-            "not_found", f"{one_line(str(asked))} is not in this archive", f"runs in the archive: {one_line(known)}"
-        )
+        hint = f"runs in the archive: {one_line(known)}"
+        raise Failure("not_found", f"{one_line(str(asked))} is not in this archive", hint)
     return found[-1]
 
 

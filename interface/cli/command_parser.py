@@ -7,7 +7,8 @@ ignored.
 import argparse
 import re
 from argparse import ArgumentTypeError
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from types import MappingProxyType
 from typing import Final, NamedTuple, NoReturn
@@ -46,10 +47,20 @@ def in_our_words(message: str) -> str:
 class CommandParser(argparse.ArgumentParser):
     """Argument parser whose errors have the form of all other errors (``error:`` and ``hint:``)."""
 
+    def flags(self) -> list[str]:
+        """Return the long flags of the command and of its subcommands."""
+        choices = [one.choices.values() for one in self._actions if isinstance(one.choices, Mapping)]
+        below = [flag for parsers in choices for parser in parsers for flag in parser.flags()]
+        return [*(flag for flag in self._option_string_actions if flag.startswith("--")), *below]
+
     def error(self, message: str) -> NoReturn:
         """Raise Failure (usage)."""
-        # Suggest the most likely fix for commands that send a message.
-        if not any(action.dest == "message" for action in self._actions):
+        # Suggest the most likely fix: a flag of a similar name, or for commands that send a message another order.
+        unknown = re.findall(r" (--[\w-]+)", message) if message.startswith("unrecognized arguments") else ()
+        meant = [close[0] for flag in unknown if (close := get_close_matches(flag, self.flags(), n=1))]
+        if meant:
+            advice = f"did you mean {', '.join(meant)}? "
+        elif not any(action.dest == "message" for action in self._actions):
             advice = ""
         elif message.startswith("unrecognized arguments"):
             advice = "quote messages of several words, and put -- before text that starts with -; "

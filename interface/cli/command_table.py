@@ -12,7 +12,7 @@ from interface.cli.parsing import Arguments, declare, json_flag
 if TYPE_CHECKING:
     import argparse
 
-Configure = Callable[["argparse.ArgumentParser"], None]
+Configure = Callable[["argparse.ArgumentParser"], object]
 Run = Callable[[Context], int]
 
 
@@ -25,6 +25,9 @@ class Command(NamedTuple):
     takes_params: bool = False
     """Whether words after ``--`` are passed through; ``after`` names them."""
     after: str = "the parameters of the workflow"
+
+    stored: bool = False
+    """Whether the command reads the stored log if no kernel runs."""
 
     file: str = ""
     """Module in interface.cli.commands (default: the word)."""
@@ -76,6 +79,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("pause", "Pause the work of an agent or a workflow", "Control", file="steer"),
     Command("resume", "Resume work that is paused, stopped, or blocked by a provider", "Control", file="steer"),
     Command("continue", "Renew the reached limits of a workflow or budget of an agent", "Control", file="steer"),
+    Command("unblock", "Resume, continue, retry or reset what blocks work", "Control", file="steer"),
     Command("approve", "Approve pending tool calls", "Control", file="permissions"),
     Command("deny", "Deny pending tool calls, or delete an approval rule", "Control", file="permissions"),
     Command("answer", "Reply on behalf of a human agent", "Control", file="steer"),
@@ -103,16 +107,16 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("needs", "List work that is blocked until you act", "Observe"),
     Command("audit", "List memory queries between agents", "Observe", file="permissions"),
     Command("feedback", "List or add feedback on the work", "Observe", file="teamwork"),
-    Command("stats", "Show tokens, cost, time and results of work", "Observe", file="status"),
+    Command("stats", "Show tokens, cost, time and results of work", "Observe", stored=True, file="status"),
     Command("dead", "List dead-lettered instructions", "Observe", file="queue"),
-    Command("runs", "List runs of workflows, latest first", "Observe"),
-    Command("show", "Show a run or an instruction", "Observe"),
+    Command("runs", "List runs of workflows, latest first", "Observe", stored=True),
+    Command("show", "Show a run or an instruction", "Observe", stored=True),
     Command("export", "Export the conversation of a run or a space to one file", "Observe", file="channel"),
     Command("import", "Verify an export file and summarize its contents", "Observe", file="channel"),
     Command("diff", "Show changes in the working trees of agents", "Observe", file="runs"),
     Command("attach", "Follow an agent or a workflow, and approve or deny its calls", "Observe", file="events"),
     Command("worktree", "List and delete the git working trees of agents", "Observe", file="runs"),
-    Command("logs", "Show logs of workers and attempts", "Observe", file="events"),
+    Command("logs", "Show logs of workers and attempts", "Observe", stored=True, file="events"),
     Command("events", "Show kernel events", "Observe"),
     Command("doctor", "Diagnose problems of this installation and suggest fixes", "Observe", file="project_setup"),
     Command("df", "Show disk usage of project state", "Observe", file="state"),
@@ -133,6 +137,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     ),
     Command("skills", "List, import and update skills", "Set up"),
     Command("init", "Create example files in this project", "Set up", file="project_setup"),
+    Command("adopt", "Create agents from the files of other coding agents", "Set up", file="project_setup"),
     Command("validate", "Validate the files of the project", "Set up", file="project_setup"),
     Command("config", "Show effective settings and their sources", "Set up", file="project_setup"),
     Command("schema", "Print the JSON Schema of a file for editors", "Set up", file="project_setup"),

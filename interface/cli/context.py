@@ -57,6 +57,8 @@ class Context:
         self.args = args
         self.params = params
         self.cwd = cwd
+        self.reads_stored = False
+        self._stored: Client | None = None
         self._project: Project | None = None
         self._clients: list[Client] = []
         self.starters: list[Starter] = []
@@ -85,9 +87,9 @@ class Context:
         return bool(getattr(self.args, "trust", False)) or self.environ.get("AGENT_WORKER_TRUST") == "1"
 
     def kernel(self) -> Client:
-        """Return a client of the running kernel, or of the archive in ``--archive``.
+        """Return a client of the running kernel, of the archive in ``--archive``, or of the stored log.
 
-        Raises Failure (no_kernel) if no kernel runs. Starts none.
+        Only some commands read the stored log. Raises Failure (no_kernel) if no kernel runs. Starts none.
         """
         if getattr(self.args, "archive", None) is not None:
             from interface.cli.archive import ArchiveClient  # noqa: PLC0415  (few commands are about one)
@@ -98,7 +100,23 @@ class Context:
         try:
             return self.find_kernel()
         except Unreachable as error:
-            raise Failure("no_kernel", str(error), hint) from error
+            stored = self.stored_log(error) if self.reads_stored else None
+            if stored is None:
+                raise Failure("no_kernel", str(error), hint) from error
+            return stored
+
+    def stored_log(self, error: Unreachable) -> Client | None:
+        """Return a client of the log that the last kernel stored, with a note for the user; None if there is none."""
+        from protocol.discovery import DATABASE  # noqa: PLC0415  (only without a kernel)
+
+        if given_endpoint(self.environ) is not None or not os.path.exists(os.path.join(self.project.state, DATABASE)):
+            return None
+        if self._stored is None:
+            from interface.offline import StoredLogClient  # noqa: PLC0415  (as above)
+
+            self.out.note(f"{self.why_down(error)}; this is from its stored log")
+            self._stored = self._kept(StoredLogClient(self.project, self.environ, self.clock))
+        return self._stored
 
     def find_kernel(self) -> Client:
         """Return a client as ``kernel`` does. Raises Unreachable, or Hanging if the kernel does not respond.

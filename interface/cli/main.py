@@ -110,6 +110,7 @@ def run_command(command: Command, words: Sequence[str], streams: Streams) -> int
     except FileNotFoundError:
         directory = ""
     context = Context(streams, args, params, directory)
+    context.reads_stored = command.stored and not getattr(args, "follow", False)
     try:
         return run_it(context)
     except Failure as failure:

@@ -22,16 +22,18 @@ class _Declared:
     def __init__(self) -> None:
         self.defaults: dict[str, Any] = {"project": None, "verbose": 0}
         self.flags: dict[str, str] = {}
-        self.places: list[tuple[str, bool]] = []
-        """Name of each positional word, and whether the word is optional."""
+        self.places: list[tuple[str, str | None]] = []
+        """Name of each positional word with its ``nargs``; only the last word may be repeated."""
         self.plain = True
 
     def add_argument(self, *names: str, **how: Any) -> None:
         """Record the declaration of an argument."""
         first, action, default = names[0], how.get("action"), how.get("default")
         if not first.startswith("-"):
-            self.places.append((first, how.get("nargs") == "?"))
-            self.plain &= not how.keys() - {"metavar", "nargs", "help"} and how.get("nargs") in (None, "?")
+            repeated = any(nargs in ("*", "+") for _, nargs in self.places)
+            self.places.append((first, how.get("nargs")))
+            known = how.get("nargs") in (None, "?", "*", "+") and not repeated
+            self.plain &= not how.keys() - {"metavar", "nargs", "help"} and known
             return
         long = next((one for one in names if one.startswith("--")), first)
         name: str = how.get("dest") or long.lstrip("-").replace("-", "_")
@@ -53,7 +55,7 @@ class _Declared:
 
 
 def plain_arguments(
-    configure: "Callable[[argparse.ArgumentParser], None]", words: Sequence[str]
+    configure: "Callable[[argparse.ArgumentParser], object]", words: Sequence[str]
 ) -> "argparse.Namespace | None":
     """Parse ``words`` if they consist of flags without values and of words; return None to use argparse."""
     declared = _Declared()
@@ -67,11 +69,16 @@ def plain_arguments(
             return None
         else:
             given.append(word)
-    needed = sum(not optional for _, optional in declared.places)
-    if not declared.plain or not needed <= len(given) <= len(declared.places):
+    needed = sum(nargs in (None, "+") for _, nargs in declared.places)
+    rest = [name for name, nargs in declared.places if nargs in ("*", "+")]
+    at = [place for place, word in enumerate(words) if word not in declared.flags]
+    if rest and at and at[-1] - at[0] >= len(at):
+        return None  # argparse refuses a flag between repeated words
+    if not declared.plain or len(given) < needed or (len(given) > len(declared.places) and not rest):
         return None
     values |= {name: None for name, _ in declared.places}
     values |= {name: word for (name, _), word in zip(declared.places, given, strict=False)}
+    values |= {name: given[len(declared.places) - 1 :] for name in rest}
     return cast("argparse.Namespace", SimpleNamespace(**values))
 
 
@@ -104,6 +111,14 @@ def declare(arguments: Arguments, parser: "argparse.ArgumentParser") -> None:
 
 
 WORKFLOW: Final = argument("target", metavar="@WORKFLOW[:TAG]", help="workflow; its latest run is used")
+trust_flag: Final = switch("--trust", about="trust the commands in the project's files (setup, shell)")
+"""Flag of commands that run commands of the project's files."""
+archive_flag: Final = argument("--archive", metavar="FILE", help="read from this file of awk export, without a kernel")
+"""Flag of commands that can read an archive."""
+jsonl_flag: Final = switch("--jsonl", about="print one JSON object per line as items arrive")
+"""Flag of every command that streams."""
+json_flag: Final = switch("--json", about="print one JSON document")
+"""Flag of every command that prints data."""
 
 
 def flag(parser: "argparse.ArgumentParser", *names: str, about: str) -> None:
@@ -111,29 +126,9 @@ def flag(parser: "argparse.ArgumentParser", *names: str, about: str) -> None:
     parser.add_argument(*names, action="store_true", help=about)
 
 
-def json_flag(parser: "argparse.ArgumentParser") -> None:
-    """Add ``--json``, for every command that prints data."""
-    flag(parser, "--json", about="print one JSON document")
-
-
 def all_projects_flag(parser: "argparse.ArgumentParser", what: str) -> None:
     """Add ``-A``, for commands that can query all projects of the user."""
     flag(parser, "-A", "--all-projects", about=what)
-
-
-def jsonl_flag(parser: "argparse.ArgumentParser") -> None:
-    """Add ``--jsonl``, for every command that streams."""
-    flag(parser, "--jsonl", about="print one JSON object per line as items arrive")
-
-
-def archive_flag(parser: "argparse.ArgumentParser") -> None:
-    """Add ``--archive``, for commands that can read an archive."""
-    parser.add_argument("--archive", metavar="FILE", help="read from this file of awk export, without a kernel")
-
-
-def trust_flag(parser: "argparse.ArgumentParser") -> None:
-    """Add ``--trust``, for commands that run commands of the project's files."""
-    flag(parser, "--trust", about="trust the commands in the project's files (setup, shell)")
 
 
 def workflow_flags(parser: "argparse.ArgumentParser") -> None:

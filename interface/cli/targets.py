@@ -2,12 +2,12 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from interface.client import Client, quoted
 from interface.failure import Failure
-from protocol.names import split_space
+from protocol.names import BELOW, split_space
 from protocol.target import Target, TargetRejected, parse_target
 
 RUN: Final = re.compile(r"r\d{1,18}", re.ASCII)
@@ -48,6 +48,14 @@ def concerns(message: Mapping[str, Any], agent: str) -> bool:
     """Return whether ``agent`` is sender or recipient of ``message`` (a Message as JSON), or is mentioned in it."""
     return (
         agent == message.get("from") or agent in message.get("to", ()) or f"@{agent}" in message.get("text", "").lower()
+    )
+
+
+def matches(asked: Sequence[Target], agent: str, space: str | None) -> bool:
+    """Return whether a row or event of ``agent`` in ``space`` belongs to one of the targets; none of them: to all."""
+    places = {space, (space or "").partition(BELOW)[0]}
+    return not asked or any(
+        one.agent in (None, agent) and (one.workflow is None or str(one.space) in places) for one in asked
     )
 
 

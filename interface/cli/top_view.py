@@ -6,39 +6,34 @@ Lines of an agent are escaped and follow a bar (interface.cli.prompts); question
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
-import msgspec
-
+from interface.cli.commands.events import SHOWN
+from interface.cli.commands.runs import diff_lines
+from interface.cli.commands.show import instruction_lines, prompt_lines
 from interface.cli.context import Context
 from interface.cli.event_view import event_line, event_of
-from interface.cli.output import Screen, one_line, view_lines, wrapped
+from interface.cli.output import Screen, decode, one_line, view_lines, wrapped
 from interface.cli.process_table import sort_key, status_of, target_of
 from interface.cli.prompts import always_pattern, call_lines, change_lines, decided, quoted_rows
 from interface.cli.targets import agent_path, target
+from interface.cli.top_tabs import AGENTS, HELP, TABS
 from interface.cli.transcript_view import last_steps
 from interface.client import Client, new_key, quoted
 from interface.failure import Failure, Unreachable
+from protocol.api.overview import Overview
 from protocol.api.processes import Ps, PsRow
 
 SORTS: Final = ("urgency", "name", "state", "age", "silent", "cpu", "tokens", "cost", "rss", "last")
 LOG_LINES: Final = 500
 STEPS: Final = 10
 """Number of the last steps of an agent that are shown. A reply counts as one with each of its calls that returned."""
-METER_SECONDS: Final = 60.0
-HELP: Final = (
-    "up, down, j, k   choose an agent, or scroll",
-    "enter            its work: steps, prompt, changes",
-    "l                its log",
-    "a                approve a call: it is shown whole first",
-    "n                deny one, in the same way",
-    "p                pause or resume it",
-    "c                cancel its work, after confirmation",
-    "s                sort by another column",
-    "/                show only agents whose name has a text",
-    "escape           leave a view",
-    "q                quit",
-)
+FOLDED: Final = 10
+"""Number of idle agents from which on they are one line."""
+TOTALS_SECONDS: Final = 1.0
+"""Minimum age of the totals of the header before they are requested again."""
 
 
 class Question(NamedTuple):
@@ -59,46 +54,18 @@ class Question(NamedTuple):
         return f"{self.text} [{', '.join((*yes, 'n no', *(('d diff',) if self.change else ()), 'esc later'))}]"
 
 
-class Meter:
-    """Meter of tokens and cost per minute, over the last minute of observations."""
-
-    def __init__(self) -> None:
-        self._seen: deque[tuple[float, int, float]] = deque()
-
-    def rates(self, rows: Sequence[PsRow], now: float) -> tuple[float, float]:
-        """Record usage at ``now`` (seconds); return tokens and USD per minute."""
-        tokens = sum(row.usage.tokens for row in rows)
-        usd = sum(row.usage.cost_usd or 0.0 for row in rows)
-        if self._seen and (tokens < self._seen[-1][1] or usd < self._seen[-1][2]):
-            self._seen.clear()  # agents were removed together with their usage
-        self._seen.append((now, tokens, usd))
-        while len(self._seen) > 2 and now - self._seen[1][0] >= METER_SECONDS:
-            self._seen.popleft()
-        at, before, cost = self._seen[0]
-        minutes = max(now - at, 1.0) / 60
-        return (tokens - before) / minutes, (usd - cost) / minutes
-
-
-Lines = Callable[..., list[str]]
-
-
-class Details(NamedTuple):
-    """Formatters of the documents behind one agent: an instruction, its prompt, changes; and the events of its log."""
-
-    instruction: Lines
-    prompt: Lines
-    changes: Lines
-    log_events: str | tuple[str, ...]
-
-
 class TopView:
     """State of the screen: rows, selection and typed text."""
 
-    def __init__(self, context: Context, details: Details) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
-        self._details = details
-        self._meter = Meter()
         self.table = Ps(agents=())
+        self.overview: Overview | None = None
+        self._totals_at = 0.0
+        self.tab = AGENTS
+        self.items: Sequence[Any] = ()
+        """Rows of a tab other than agents."""
+        self.unfolded = False
         self.view: Literal["table", "lines"] = "table"
         self.lines: list[str] = []
         self.title = ""
@@ -116,39 +83,63 @@ class TopView:
         self.question: Question | None = None
         self.said = ""
 
-    def rows(self) -> list[PsRow]:
-        """Return the displayed agents in order."""
-        found = [row for row in self.table.agents if self.filter in target_of(row)]
-        return sorted(found, key=sort_key(self.sort))
+    def read(self, client: Client) -> None:
+        """Query the rows of the tab, and the totals of the header."""
+        every = self.unfolded or self.filter or self.typing
+        self.table = decode(client.get("/ps" if every else f"/ps?idle={FOLDED}"), Ps)
+        now = self._context.clock.wall()
+        if now - self._totals_at >= TOTALS_SECONDS:
+            self._totals_at = now
+            with suppress(Failure):  # a kernel of an older version has no overview
+                self.overview = decode(client.get("/overview"), Overview)
+        self.items = TABS[self.tab].read(client)
+
+    def rows(self) -> list[Any]:
+        """Return the displayed rows of the tab in order."""
+        every = self.table.agents if self.tab == AGENTS else self.items
+        found = [row for row in every if self.filter in TABS[self.tab].key(row)]
+        if self.folded():
+            found = [row for row in found if row.state != "idle"]
+        return sorted(found, key=sort_key(self.sort)) if self.tab == AGENTS else found
+
+    def folded(self) -> int:
+        """Return the number of idle agents that are one line instead of rows."""
+        idle = sum(row.state == "idle" for row in self.table.agents) + self.table.idle
+        return 0 if self.tab != AGENTS or self.unfolded or self.filter or idle <= FOLDED else idle
 
     def place(self) -> int:
-        """Return the position of the chosen agent."""
-        return next((place for place, row in enumerate(self.rows()) if target_of(row) == self.chosen), 0)
+        """Return the position of the chosen row."""
+        key = TABS[self.tab].key
+        return next((place for place, row in enumerate(self.rows()) if key(row) == self.chosen), 0)
 
-    def header(self, now: float, state: str = "") -> str:
+    def header(self, state: str = "") -> str:
         """Return the header. Urgent information comes first, because a narrow window truncates the end."""
-        rows = self.table.agents
-        busy = sum(row.state == "running" for row in rows)
-        tokens, usd = self._meter.rates(rows, now)
         needs = [f"{self.table.needs:,} need you"] if self.table.needs else []
         filtered = [f"/{one_line(self.filter)}{'_' if self.typing else ''}"] if self.filter or self.typing else []
-        workers = sum(row.pid is not None for row in rows)
-        meters = f"{workers} worker{'' if workers == 1 else 's'}, {tokens:,.0f} tok/min, ${usd:.4f}/min"
-        return " | ".join([*needs, *filtered, f"{len(rows)} agents, {busy} running{state}", meters, f"by {self.sort}"])
+        seen = self.overview
+        if seen is None:
+            return " | ".join([*needs, *filtered, f"{len(self.table.agents)} agents{state}"])
+        agents = f"{seen.running:,} running, {seen.waiting:,} waiting, {seen.idle:,} idle{state}"
+        spent = f"${seen.spend_today_usd:,.2f} today, {seen.tokens_per_minute:,.0f} tok/min"
+        project = one_line(seen.project.rpartition("/")[2])
+        return " | ".join([*needs, *filtered, project, agents, spent, f"by {self.sort}"])
 
     def footer(self) -> str:
-        """Return the footer: a question, the last result, or the keys."""
+        """Return the footer: a question, the last result, or the keys with the tabs, the displayed one in brackets."""
         if self.question is not None:
-            return self.question.line(read=self.read())
+            return self.question.line(read=self.is_read())
         if self.said:
             return self.said
-        return "escape: back   q quits" if self.view == "lines" else "? help   q quits"
+        if self.view == "lines":
+            return "escape: back   q quits"
+        tabs = (f"[{number} {tab}]" if tab == self.tab else f" {number} {tab} " for number, tab in enumerate(TABS, 1))
+        return f"? help   q quits   {''.join(tabs)}".rstrip()
 
     def page(self) -> list[str]:
         """Return the displayed lines."""
         return self.lines[self.first : self.first + self._room()]
 
-    def read(self) -> bool:
+    def is_read(self) -> bool:
         """Return whether the user has seen the last of the displayed lines."""
         return self.first + self._room() >= len(self.lines)
 
@@ -180,7 +171,7 @@ class TopView:
             self.typing = False
             self.filter = self.filter if key == "enter" else ""
             found = self.rows()
-            self.chosen = target_of(found[0]) if found else ""
+            self.chosen = TABS[self.tab].key(found[0]) if found else ""
         elif key == "backspace":
             self.filter = self.filter[:-1]
         elif len(key) == 1 and key.isprintable():
@@ -192,7 +183,7 @@ class TopView:
         if key == "d" and asked.change:
             self.question = asked._replace(change=())
             self._show(self.title, (), [*asked.change, *self._quoted])
-        elif key in ("y", "Y", "a") and not self.read():
+        elif key in ("y", "Y", "a") and not self.is_read():
             self._move(self._room())  # a call can be granted only after all of it was shown
         elif key == "a" and asked.always is not None:
             self.question = Question(f"{asked.text} This very call from now on, too?", {"y": asked.always})
@@ -208,7 +199,7 @@ class TopView:
             return
         rows = self.rows()
         if rows:
-            self.chosen = target_of(rows[min(max(self.place() + by, 0), len(rows) - 1)])
+            self.chosen = TABS[self.tab].key(rows[min(max(self.place() + by, 0), len(rows) - 1)])
 
     def _last(self) -> int:
         return max(len(self.lines) - self._room(), 0)
@@ -230,33 +221,61 @@ class TopView:
             self.lines += quoted_rows(self._context, self._quoted)
             self.first = 0 if self.question else min(self.first, self._last())
 
-    def _row(self) -> PsRow:
+    def show_tab(self, client: Client, name: str = "") -> None:
+        """Show the tab ``name``, by default the next one."""
+        self._leave()
+        following = dict(zip(TABS, [*list(TABS)[1:], AGENTS], strict=True))
+        self.tab, self.filter, self.chosen = name or following[self.tab], "", ""
+        self.items = TABS[self.tab].read(client)
+
+    def fold(self, client: Client) -> None:
+        """List or fold idle agents."""
+        self.unfolded = not self.unfolded
+        self.read(client)
+
+    def _item(self) -> Any:
         rows = self.rows()
         if not rows:
-            raise Failure("not_found", "no agents")
+            raise Failure("not_found", f"no {self.tab}")
         return rows[self.place()]
 
-    def _work(self, client: Client) -> tuple[PsRow, str | None]:
+    def _row(self) -> PsRow:
+        if self.tab != AGENTS:
+            raise Failure("usage", "this key is for agents: press 1 and choose one")
+        row: PsRow = self._item()
+        return row
+
+    def open(self, client: Client) -> None:
+        """Show the chosen row in full."""
+        if self.tab == AGENTS:
+            self.detail(client)
+            return
+        one, tab = self._item(), TABS[self.tab]
+        self._show(tab.key(one), tab.lines(client, one, self._context.clock.wall()))
+
+    def _work(self, client: Client) -> tuple[PsRow, str | None, str | None]:
         row = self._row()
         queue = json.loads(client.get(agent_path(client, target(target_of(row)), "queue"), {"limit": "1"}))
-        return row, next((str(one["id"]) for one in queue["instructions"]), None)
+        return row, next((str(one["id"]) for one in queue["instructions"]), None), queue.get("last")
 
     def detail(self, client: Client) -> None:
         """Show the current work of the chosen agent: last steps, state, prompt, and changes of its working tree."""
-        row, instruction = self._work(client)
+        row, instruction, last = self._work(client)
+        idle = "" if instruction else "idle; last work: "
+        instruction = instruction or last
         if instruction is None:
-            self._show(target_of(row), ["it has nothing to do"])
+            self._show(target_of(row), ["it has nothing to do, and no earlier work"])
             return
         path, plain = f"/instructions/{instruction}", Screen()
         lines = last_steps(client, instruction, STEPS, self._context.out.width())
         status = [f"it says: {one_line(status_of(row))}"] if status_of(row) else []
-        lines += ["", *status, *view_lines(self._details.instruction, client.get(path), plain)]
-        lines += ["", "prompt", *view_lines(self._details.prompt, client.get(f"{path}/prompt"), plain)]
+        lines += ["", *status, *view_lines(instruction_lines, client.get(path), plain)]
+        lines += ["", "prompt", *view_lines(prompt_lines, client.get(f"{path}/prompt"), plain)]
         if row.space is not None and not row.space.startswith("dm:"):
             query = {"agent": row.name, "patch": "true"}
             found = client.get(f"/spaces/{quoted(row.space)}/diff", query)
-            lines += ["", "changes", *view_lines(self._details.changes, found, plain)]
-        self._show(f"{target_of(row)}: {instruction}", lines)
+            lines += ["", "changes", *view_lines(diff_lines, found, plain)]
+        self._show(f"{target_of(row)}: {idle}{instruction}", lines)
 
     def logs(self, client: Client) -> None:
         """Show the log of the chosen agent."""
@@ -264,7 +283,7 @@ class TopView:
         found: deque[str] = deque(maxlen=LOG_LINES)
         with client.events({"since": "0", "follow": "0"}) as stream:
             for received in stream:
-                if received.data and received.type.startswith(self._details.log_events):
+                if received.data and received.type.startswith(SHOWN):
                     event = event_of(received.data)
                     if event.agent == row.name and row.space in (None, event.space):
                         found.append(event_line(event, Screen()))
@@ -277,8 +296,9 @@ class TopView:
         if not waiting:
             self.said = "no pending approvals"
             return
-        row = next(iter(self.rows()[self.place() :]), None)
-        own = [one for one in waiting if row is not None and one["agent"] == row.name]
+        row: Any = next(iter(self.rows()[self.place() :]), None)
+        wanted = {AGENTS: ("agent", "name"), "needs": ("id", "id")}.get(self.tab)
+        own = [one for one in waiting if row is not None and wanted and one[wanted[0]] == getattr(row, wanted[1])]
         name = str((own or waiting)[0]["id"])
         asked = json.loads(client.get(f"/approvals/{quoted(name)}"))
         reason = [f"reason: {asked['reason']}"] if asked.get("reason") else []
@@ -305,7 +325,7 @@ class TopView:
 
     def cancel(self, client: Client) -> None:
         """Ask for confirmation to cancel the work of the chosen agent."""
-        row, instruction = self._work(client)
+        row, instruction, _ = self._work(client)
         if instruction is None:
             self.said = one_line(f"{target_of(row)} has nothing to do")
             return
@@ -330,14 +350,12 @@ class TopView:
         self._show("keys", HELP)
 
 
-def decode_table(body: bytes) -> Ps:
-    """Decode the answer of GET /ps."""
-    return msgspec.json.decode(body, type=Ps)
-
-
 _SCROLLS: Final = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -10, "pagedown": 10, " ": 10}
 _KEYS: Final[dict[str, Callable[[TopView, Client], None]]] = {
-    "enter": TopView.detail,
+    "enter": TopView.open,
+    "tab": TopView.show_tab,
+    "i": TopView.fold,
+    **{str(place): partial(TopView.show_tab, name=name) for place, name in enumerate(TABS, 1)},
     "l": TopView.logs,
     "a": lambda view, client: view.decide(client, "approve"),
     "n": lambda view, client: view.decide(client, "deny"),

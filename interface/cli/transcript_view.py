@@ -168,7 +168,7 @@ class StepReader:
         if event["type"] != "instruction.step" or number is None or not event.get("instruction"):
             return None
         try:
-            self._client = self._client or self._context.find_kernel()
+            self._client = self._client or self._context.kernel()
             path = f"/instructions/{event['instruction']}/entries"
             found = json.loads(self._client.get(path, {"after": str(number), "limit": "1"}))["entries"]
         except (Failure, Unreachable):

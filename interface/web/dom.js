@@ -1,39 +1,37 @@
-// Creates elements one by one, so that foreign text never becomes markup.
+// Makes elements with Preact. Text of others becomes text nodes, never markup.
 
+import { Component, Fragment, h as create, render } from "./vendor/preact.js";
 import { age, clock, escape, line, since } from "./text.js";
 import { t } from "./words.js";
 
-function fill(element, rest) {
-	const fields = rest[0]?.constructor === Object ? rest.shift() : {};
-	for (const [name, value] of Object.entries(fields)) {
-		if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-		else if (value != null && value !== false) element.setAttribute(name, value === true ? "" : value);
-	}
-	for (const child of rest.flat(9)) {
-		if (child == null || child === false) continue;
-		const text = String(child);
-		const cut = element.tagName !== "PRE" && text.length > 1000 ? `${text.slice(0, 1000)}…` : text;
-		element.append(child instanceof Node ? child : escape(cut));
-	}
-	return element;
+export { Component, render };
+
+const CUT = 1000;
+
+function child(one, most) {
+	if (Array.isArray(one)) return one.map((each) => child(each, most));
+	if (one == null || typeof one === "object" || typeof one === "boolean") return one;
+	const text = String(one);
+	return escape(text.length > most ? `${text.slice(0, most)}…` : text);
 }
 
 // h("p.none", {fields}, ...children): fields that start with `on` are listeners; strings among the children become text nodes.
 export function h(tag, ...rest) {
+	const fields = rest[0]?.constructor === Object ? rest.shift() : {};
+	const most = tag === "pre" || tag.startsWith?.("pre.") ? Infinity : CUT;
+	const children = rest.map((one) => child(one, most));
+	if (typeof tag !== "string") return create(tag, fields, ...children);
 	const [name, ...classes] = tag.split(".");
-	const element = document.createElement(name);
-	if (classes.length) element.className = classes.join(" ");
-	return fill(element, rest);
+	return create(name, { ...fields, class: [...classes, fields.class].filter(Boolean).join(" ") || null }, ...children);
 }
 
-export const s = (name, ...rest) => fill(document.createElementNS("http://www.w3.org/2000/svg", name), rest);
+export const whole = (text) => create(Fragment, null, escape(text)); // not cut
 
 export const button = (label, onclick, fields) => h("button", { type: "button", hidden: !label, onclick, ...fields }, label);
 export const dots = (...parts) => parts.filter(Boolean).join(" · ");
 export const labelled = (name) => ({ "aria-label": t(name), placeholder: t(name) });
-export const divs = (count) => Array.from({ length: count }, () => h("div"));
 export const none = (...said) => h("p.none", said);
-export const nothing = () => none(t("nothing"));
+export const nothing = (name = "nothing") => none(t(name));
 export const rows = (items) => h("ul.rows", items.map((one) => h("li", one)));
 export const hashOf = (path) => `#/${path.map(encodeURIComponent).join("/")}`;
 
@@ -47,7 +45,7 @@ export function placeOfId(id) {
 	return letter ? [KINDS[letter], letter + number] : null;
 }
 
-export const ref = (id) => (id ? link(placeOfId(id), id, { class: "id" }) : null);
+export const ref = (id) => (id ? link(placeOfId(id) ?? ["search", id], id, { class: "id" }) : null);
 export const agentRef = (target) => link(["agent", target], target);
 export const spaceRef = (space) => (space ? link(["space", space, "channel"], space) : null);
 
@@ -55,25 +53,24 @@ export const ago = (at) => (at ? h("time", { datetime: at, title: clock(at) }, a
 export function tick() {
 	for (const one of document.querySelectorAll("time")) {
 		const text = age(since(one.dateTime));
-		if (one.textContent !== text) one.textContent = text;
+		if (one.textContent !== text) one.firstChild.data = text; // the node is Preact's
 	}
 }
 
-export function block(text, name = "text", most = 2000, kind = "", draw = (part) => part) {
-	const whole = String(text ?? "");
-	const part = whole.slice(0, most).split("\n").slice(0, most / 25).join("\n");
-	const shown = h(`pre.block.${kind || "plain"}`, { role: "group", "aria-label": t(name) }, draw(part));
-	if (part === whole) return shown;
-	const more = button(t("all_of", { n: whole.length }), () => {
-		shown.replaceChildren();
-		fill(shown, [draw(whole.slice(0, 2 ** 21))]);
-		more.remove();
-	});
-	return h("div", shown, more);
+// A part of something long, and a button for all of it.
+export class Long extends Component {
+	render({ part, whole: all, label, draw }, { isAll }) {
+		const shown = draw(isAll ? all : part);
+		return isAll || part.length === all.length ? shown : h("div", shown, button(label, () => this.setState({ isAll: true })));
+	}
 }
 
-export const diff = (text) =>
-	block(text, "changes", 50_000, "diff", (part) => part.split("\n").map((one) => h(`span.${{ "+": "added", "-": "removed" }[one[0]] ?? "same"}`, one)));
+export function block(given, name = "text", most = 2000, kind = "plain") {
+	const text = String(given ?? "");
+	const part = text.slice(0, most).split("\n").slice(0, most / 25).join("\n");
+	const draw = (shown) => h(`pre.block.${kind}`, { role: "group", "aria-label": t(name) }, shown);
+	return h(Long, { part, whole: text.slice(0, 2 ** 21), label: t("all_of", { n: text.length }), draw });
+}
 
 const SHAPES = {
 	"▶": "running leased claimed", "◷": "waiting backoff yielded", "○": "idle ready open", "‖": "paused", "■": "stopped cancelled",
@@ -86,56 +83,22 @@ export function state(word) {
 }
 
 export const facts = (given) =>
-	h("dl.facts", Object.entries(given).filter(([, value]) => value != null && value !== "").map(([name, value]) => [h("dt", t(`fact_${name}`)), h("dd", value)]));
+	h("dl.facts", Object.entries(given).filter(([, value]) => value != null && value !== "").map(([name, value]) => [h("dt", t(`fact_${name}`)), h("dd", [value])]));
 
-// Redraws `place` if `data` changed; keeps the focus.
-export function swap(place, data, make) {
-	const seen = JSON.stringify(data);
-	if (place.seen === seen) return;
-	place.seen = seen;
-	const held = place.contains(document.activeElement) ? document.activeElement : null;
-	place.replaceChildren();
-	fill(place, [make()]);
-	if (held?.dataset.key) place.querySelector(`[data-key="${CSS.escape(held.dataset.key)}"]`)?.focus({ preventScroll: true });
-}
+export const isPlain = (event) => !(event.ctrlKey || event.metaKey || event.altKey);
 
-// Gives `list` one child per item; existing children are kept.
-export function sync(list, items, keyOf, make) {
-	list.made ??= new Map();
-	const held = list.contains(document.activeElement) ? document.activeElement : null;
-	const keys = new Set(items.map(keyOf));
-	for (const [key, one] of list.made) if (!keys.has(key)) one.remove(), list.made.delete(key);
-	items.forEach((item, index) => {
-		const key = keyOf(item);
-		if (!list.made.has(key)) list.made.set(key, make(item));
-		const one = list.made.get(key);
-		if (list.children[index] !== one) list.insertBefore(one, list.children[index] ?? null);
-	});
-	if (held !== document.activeElement) held?.focus({ preventScroll: true });
-}
-
-// Arrow keys move the focus among the elements that match `selector` in `root`; one of them is a tab stop.
-export function roving(root, selector, next = ["ArrowDown", "j"], before = ["ArrowUp", "k"]) {
-	const settle = () => {
-		const found = [...root.querySelectorAll(selector)];
-		const stop = found.find((one) => one === document.activeElement) ?? found.find((one) => one.tabIndex === 0) ?? found[0];
-		for (const one of found) one.tabIndex = one === stop ? 0 : -1;
-	};
-	root.addEventListener("focusin", settle);
-	root.addEventListener("keydown", (event) => {
-		const found = [...root.querySelectorAll(selector)];
-		const place = found.indexOf(document.activeElement);
-		if (place < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
-		const step = next.includes(event.key) ? 1 : before.includes(event.key) ? -1 : 0;
-		const goal = found[event.key === "Home" ? 0 : event.key === "End" ? found.length - 1 : place + step];
-		if (!goal || goal === found[place]) return;
-		event.preventDefault();
-		goal.focus();
-	});
-	return settle;
+// Keys move the focus among the links of an element, which is itself their tab stop.
+export function arrows(event) {
+	const links = [...event.currentTarget.querySelectorAll('a[tabindex="-1"]')];
+	const at = links.indexOf(document.activeElement);
+	const [next, before, last] = [(at + 1) % links.length, (at > 0 ? at : links.length) - 1, links.length - 1];
+	const goal = links[{ ArrowDown: next, j: next, ArrowUp: before, k: before, Home: 0, End: last }[event.key]];
+	if (!goal || !isPlain(event)) return;
+	event.preventDefault();
+	goal.focus();
 }
 
 export function say(text, problem = null) {
 	const said = problem === null ? text : problem.status === 0 ? t("no_answer") : dots(problem.message, problem.hint);
-	document.getElementById("said").replaceChildren(h(problem ? "span.bad" : "span", line(said, 600)));
+	render(h(problem ? "span.bad" : "span", line(said, 600)), document.getElementById("said"));
 }

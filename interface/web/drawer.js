@@ -1,15 +1,18 @@
 // The drawer: details of one object, which the fragment of the URL names.
 
-import { button, dots, h, link } from "./dom.js";
-import { documentView, spaceView } from "./space.js";
+import { button, dots, h, link, render } from "./dom.js";
 import { runView } from "./runs.js";
-import { searchView } from "./talk.js";
+import { documentView, searchView, spaceView } from "./space.js";
+import { spendingView } from "./spending.js";
 import { watch } from "./stream.js";
 import { line } from "./text.js";
 import { agentView, approvalView, instructionView, messageView } from "./work.js";
 import { t } from "./words.js";
 
-const VIEWS = { agent: agentView, approval: approvalView, doc: documentView, instruction: instructionView, message: messageView, run: runView, search: searchView, space: spaceView };
+const VIEWS = {
+	agent: agentView, approval: approvalView, doc: documentView, instruction: instructionView, message: messageView,
+	run: runView, search: searchView, space: spaceView, spending: spendingView,
+};
 
 // #/run/r3 is ["run", "r3"]; null if it is not a path.
 export function pathOf(hash) {
@@ -31,11 +34,12 @@ export function keepDrawer(aside) {
 	function end() {
 		view?.stop();
 		view = null;
-		aside.replaceChildren();
+		render(null, aside);
 		aside.hidden = true;
-		document.body.classList.remove("open");
+		document.body.classList.remove("open", "wide");
 	}
 
+	// A view is {load, draw, wants}: `draw` returns what to show of what `load` found.
 	function show() {
 		const path = pathOf(location.hash);
 		const isOpen = !aside.hidden;
@@ -43,17 +47,17 @@ export function keepDrawer(aside) {
 		if (!isOpen) opener = document.activeElement;
 		end();
 		if (!path) return isOpen ? back() : undefined;
-		const title = h("h2", { id: "drawer-title", tabindex: -1 }, line(path[1], 120));
-		const refused = h("p.bad", { role: "alert" });
-		const body = h("div.body");
-		const spec = VIEWS[path[0]]({ path, title, body });
+		const spec = VIEWS[path[0]]({ path, again: () => view.again(), redraw: () => view.redraw() });
 		if (!spec) return;
-		aside.append(h("div.bar", title, button(t("close"), close, { id: "close", class: "quiet" })), refused, body);
+		function draw(found, problem) {
+			const refused = problem && line(dots(problem.message, problem.hint), 500);
+			const bar = h("div.bar", h("h2", { id: "drawer-title", tabindex: -1 }, spec.title ?? line(path[1], 120)), button(t("close"), close, { id: "close", class: "quiet" }));
+			render(h("div", bar, h("p.bad", { role: "alert" }, refused), h("div.body", spec.tabs, found === undefined ? null : spec.draw(found))), aside);
+		}
 		aside.hidden = false;
-		document.body.classList.add("open");
-		view = watch({ ...spec, failed: (problem) => (refused.textContent = line(dots(problem.message, problem.hint), 500)) });
-		spec.again = view.again;
-		if (!isOpen || inside) title.focus({ preventScroll: true });
+		document.body.classList.add("open", ...(spec.wide ? ["wide"] : []));
+		view = watch({ ...spec, draw });
+		if (!isOpen || inside) document.getElementById("drawer-title").focus({ preventScroll: true });
 	}
 
 	function back() {

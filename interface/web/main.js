@@ -1,50 +1,55 @@
 // Signs in, builds the fixed parts of the page, and binds its keys.
 
+import { sendView, startView } from "./acts.js";
 import { may, session, signIn } from "./api.js";
-import { button, h, hashOf, labelled, say, tick } from "./dom.js";
+import { button, h, hashOf, isPlain, labelled, render, say, tick } from "./dom.js";
 import { keepDrawer } from "./drawer.js";
-import { keepNeeds } from "./needs.js";
-import { keepRuns } from "./runs.js";
-import { follow } from "./stream.js";
-import { keepAgents } from "./table.js";
-import { keepSend } from "./talk.js";
+import { needsView, overviewView } from "./needs.js";
+import { runsView } from "./runs.js";
+import { follow, watch } from "./stream.js";
+import { agentsView } from "./table.js";
 import { line } from "./text.js";
 import { language, setLanguage, t } from "./words.js";
 
 const byId = (id) => document.getElementById(id);
 const { dataset } = document.body;
-const KEYS = { "/": "slash", "?": "question", Esc: "escape", "↑ ↓ j k": "arrows", Enter: "enter", n: "n", a: "a", r: "r", m: "m" };
+const KEYS = { "/": "slash", "?": "question", Esc: "escape", "↑ ↓ j k": "arrows", Enter: "enter", "+ - 0 ← →": "zoom", n: "n", a: "a", r: "r", m: "m" };
 let drawer = null;
 
 function signedOut(reason) {
 	[dataset.state, dataset.stream] = ["signed-out", "away"];
 	document.title = "agent-worker";
 	drawer?.end();
-	byId("top").replaceChildren();
-	byId("main").replaceChildren(h("section.out", h("h1", "agent-worker"), h("p", { role: "alert" }, t(`out_${reason}`) ?? t("no_answer")), h("p", t("out_do")), h("pre.block", "awk open")));
+	render(null, byId("top"));
+	render(h("section.out", h("h1", "agent-worker"), h("p", { role: "alert" }, t(`out_${reason}`) ?? t("no_answer")), h("p", t("out_do")), h("pre.block", "awk open")), byId("main"));
 }
 
 function header(project) {
-	const search = h("input", { id: "search", type: "search", ...labelled("search"), maxlength: 200 });
 	const find = (event) => {
 		event.preventDefault();
-		if (search.value.trim()) location.hash = hashOf(["search", search.value.trim()]);
+		const words = event.target.elements.search.value.trim();
+		if (words) location.hash = hashOf(["search", words]);
 	};
 	const other = language === "en" ? "zh" : "en";
-	byId("top").replaceChildren(
-		h("h1", project),
+	render([
+		h("h1", h("a", { href: "#" }, project)),
 		h("p", { id: "stream", role: "status" }),
-		h("form", { role: "search", onsubmit: find }, search),
+		h("form", { role: "search", onsubmit: find }, h("input", { id: "search", name: "search", type: "search", ...labelled("search"), maxlength: 200 })),
 		button(t("other_language"), () => setLanguage(other), { class: "quiet", lang: other }),
 		button(t("help"), openHelp, { class: "quiet" }),
-	);
+	], byId("top"));
 }
 
 function openHelp() {
 	const keys = Object.entries(KEYS).map(([key, name]) => [h("dt", h("kbd", key)), h("dd", t(`help_${name}`))]);
 	const close = button(t("close"), () => byId("help").close());
-	byId("help").replaceChildren(h("h2", { id: "help-title" }, t("help")), h("dl", keys), h("p", t(may("operate") ? "help_more" : "help_read")), close);
+	render([h("h2", { id: "help-title" }, t("help")), h("dl", keys), h("p", t(may("operate") ? "help_more" : "help_read")), h("p", t("help_projects"), " ", h("code", "awk projects")), close], byId("help"));
 	byId("help").showModal();
+}
+
+function keep(place, make, project) {
+	const spec = make({ place, project, again: () => view.again(), redraw: () => view.redraw() });
+	const view = watch({ ...spec, draw: (found) => found !== undefined && render(spec.draw(found), place) });
 }
 
 function says(state) {
@@ -60,9 +65,9 @@ function keys(event) {
 		if (field && (field.value || !field.closest("#drawer"))) field.blur();
 		else drawer.close();
 	}
-	if (field || event.ctrlKey || event.metaKey || event.altKey) return;
+	if (field || !isPlain(event)) return;
 	if (event.key === "?") openHelp();
-	const goal = { "/": "#search", n: "#needs a, #needs button", a: '#agents th a[tabindex="0"]', r: '#runs a[tabindex="0"]', m: "#drawer textarea, #send textarea" }[event.key];
+	const goal = { "/": "#search", n: "#needs a, #needs button", a: "#agents th a", r: "#runs li a", m: "#drawer textarea, #send textarea" }[event.key];
 	const found = goal && document.querySelector(goal);
 	if (!found) return;
 	event.preventDefault();
@@ -72,17 +77,17 @@ function keys(event) {
 async function begin() {
 	document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
 	byId("skip").textContent = t("skip");
-	byId("skip").addEventListener("click", (event) => {
+	byId("skip").onclick = (event) => {
 		event.preventDefault();
 		byId("main").focus();
-	});
+	};
 	const refused = await signIn(signedOut);
 	if (refused) return signedOut(refused);
 	const project = line(session.project.name, 60);
 	header(project);
-	const parts = { needs: keepNeeds, agents: keepAgents, runs: keepRuns, ...(may("operate") ? { "send-box": keepSend } : {}) };
-	byId("main").replaceChildren();
-	for (const [id, keep] of Object.entries(parts)) keep(byId("main").appendChild(h("section", { id, "aria-labelledby": `${id}-title` })), project);
+	const parts = { overview: overviewView, needs: needsView, agents: agentsView, runs: runsView, ...(may("operate") ? { "send-box": sendView, start: startView } : {}) };
+	render(Object.keys(parts).map((id) => h("section", { id, "aria-labelledby": `${id}-title` })), byId("main"));
+	for (const [id, make] of Object.entries(parts)) keep(byId(id), make, project);
 	drawer = keepDrawer(byId("drawer"));
 	document.addEventListener("keydown", keys);
 	setInterval(() => document.hidden || tick(), 1000);

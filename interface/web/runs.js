@@ -1,90 +1,110 @@
-// Runs: a list, newest first, and the timeline of one run.
+// Runs: a list, newest first, and the page of one run.
 
-import { find, get, u } from "./api.js";
-import { ago, button, divs, facts, h, link, none, nothing, ref, roving, s, spaceRef, state, swap } from "./dom.js";
-import { watch } from "./stream.js";
-import { clock, duration, usageText } from "./text.js";
+import { doer } from "./acts.js";
+import { find, get, post, u } from "./api.js";
+import { ago, arrows, button, facts, h, link, none, nothing, ref, rows, spaceRef, state } from "./dom.js";
+import { diff } from "./diff.js";
+import { tabs } from "./drawer.js";
+import { graphPart, spendingPart } from "./spending.js";
+import { duration, line, usageText } from "./text.js";
+import { Timeline } from "./timeline.js";
 import { t } from "./words.js";
 
-const PAGE = 200;
-const LANES = 60;
-const WIDTH = 1000;
+const PAGE = 50;
 
-export function keepRuns(section) {
+export function runsView({ again }) {
 	let limit = PAGE;
-	const strip = h("ul.strip");
-	const more = button("", () => view.again((limit = Math.min(limit + PAGE, 1000))));
-	section.append(h("h2", { id: "runs-title" }, t("runs")), strip, more);
-	const settle = roving(strip, "a", ["ArrowRight"], ["ArrowLeft"]);
 	const box = (one) => {
 		const word = one.ended_at ? (one.status ?? "stopped") : "running";
 		const took = one.ended_at ? duration(one.duration_seconds) : ago(one.started_at);
-		return h("li", { "data-run": one.id }, link(["run", one.id], [h("b", one.id), ` ${one.run}`, h("span", state(word), " ", h("small", took))]));
+		const cost = one.cost_usd === null ? null : ` · $${one.cost_usd.toFixed(4)}`;
+		const shown = [h("b", one.id), h("span.name", ` ${one.run} `), state(word), h("small", took, cost)];
+		return h("li", { key: one.id, "data-run": one.id }, link(["run", one.id], shown, { tabindex: -1 }));
 	};
-	const view = watch({
+	const more = () => again((limit = Math.min(limit + 4 * PAGE, 1000)));
+	return {
 		load: () => get("/runs", { limit }),
 		wants: /^workflow/,
-		draw({ runs, total }) {
-			swap(strip, runs.map((one) => [one.id, one.status, one.ended_at]), () => (runs.length ? runs.map(box) : h("li", nothing())));
-			more.hidden = runs.length >= total;
-			more.textContent = t("more_of", { n: total - runs.length });
-			settle();
-		},
-	});
+		draw: ({ runs, total }) => [
+			h("h2", { id: "runs-title" }, t("runs")),
+			runs.length ? h("ul.runs", { tabindex: 0, "aria-labelledby": "runs-title", onkeydown: arrows }, runs.map(box)) : h("p.empty", t("empty_runs"), " ", h("code", "awk run NAME")),
+			button(runs.length < total ? t("more_of", { n: total - runs.length }) : "", more),
+		],
+	};
 }
 
-export function runView({ path: [, id], body }) {
-	let lanes = LANES;
+// #/run/r3, optionally followed by /graph, /spending or /changes
+export function runView({ path: [, id, part = "timeline"], again, redraw }) {
 	let space = null;
-	const [head, place] = divs(2);
-	body.append(head, h("h3", t("timeline")), place);
+	const made = (PARTS[part] ?? PARTS.timeline)(id, redraw, again);
 	const view = {
-		wants: (event) => event.space === space && /^(instruction|workflow|merge)\./.test(event.type),
-		async load() {
-			const report = await get(u`/runs/${id}`);
-			space = report.run;
-			const open = report.status === "running" ? (await get("/instructions", { space, limit: 1000 })).instructions : [];
-			const said = report.messages.map((one) => one.instruction).filter(Boolean);
-			const ids = [...new Set([...said, ...open.map((one) => one.id)])].sort((a, b) => a.slice(1) - b.slice(1));
-			const rows = [];
-			for (const one of ids.slice(-lanes)) rows.push(await find(u`/instructions/${one}`));
-			return { report, rows: rows.filter(Boolean), left: ids.length - lanes };
+		wide: true,
+		tabs: tabs(["run", id], Object.keys(PARTS), part),
+		wants: (event) => (space === null || event.space === space) && /^(instruction|workflow|merge|message|approval|task)/.test(event.type),
+		load: async () => {
+			const found = await made.load();
+			space = found.space ?? space;
+			if (space) view.title = line(`${id} ${space}`, 120);
+			return found;
 		},
-		draw({ report, rows, left }) {
-			const { status, exit_code: code, verdict, usage, duration_seconds: seconds, delivery, messages } = report;
-			const isOver = status !== "running";
-			const counts = Object.entries(report.instructions).filter(([, count]) => count);
-			swap(head, { ...report, duration_seconds: isOver && seconds, messages: messages.length }, () =>
-				facts({
-					state: state(status), exit_code: isOver ? `${code}` : "", verdict, space: spaceRef(space), took: isOver ? duration(seconds) : "", used: usageText(usage),
-					instructions: counts.map(([word, count]) => [state(word), ` ${count} `]), 
-					delivery: delivery && [state(delivery.state), ` ${delivery.into ?? ""} ${delivery.why ?? ""}`], messages: messages.length,
-				}),
-			);
-			const more = () => view.again((lanes += LANES));
-			swap(place, [left, rows.map((one) => [one.id, one.status, one.steps.length, one.attempts])], () => [rows.length ? timeline(rows) : nothing(), left > 0 ? button(t("more_of", { n: left }), more) : null]);
-		},
+		draw: made.draw,
 	};
 	return view;
 }
 
-// Attempts as bars and steps as ticks: {from, to, lanes: [{bars: [[x, width]], ticks: [x]}]}, x from 0 to 1.
-export function lanesOf(rows, now) {
-	const spans = rows.map((one) => one.attempts.map((a) => [Date.parse(a.started_at), a.ended_at ? Date.parse(a.ended_at) : now]));
-	const steps = rows.map((one) => one.steps.map((step) => Date.parse(step.at)));
-	const all = [spans, steps].flat(4);
-	const [from, to] = all.reduce(([low, high], at) => [Math.min(low, at), Math.max(high, at)], [Infinity, -Infinity]);
-	const x = (at) => (to > from ? (at - from) / (to - from) : 0);
-	return { from, to, lanes: rows.map((_, row) => ({ bars: spans[row].map(([a, b]) => [x(a), x(b) - x(a)]), ticks: steps[row].map(x) })) };
+const PARTS = {
+	timeline: (id) => ({
+		load: () => get(u`/runs/${id}/timeline`),
+		draw: ({ report, why: reason, space, lanes, messages, from, to, left_out: left }, why = reason ?? endOf(report, messages)) => [
+			why ? h("p", { class: report.status === "running" ? "notice" : "bad" }, line(why, 1000)) : null,
+			summary(report, space),
+			h("h3", t("tab_timeline")),
+			lanes.length + messages.length ? h(Timeline, { lanes, messages, from, to, now: Date.now() }) : nothing(),
+			left.bars + left.messages ? none(t("left_out", left)) : null,
+			messages.length ? h("h3", t("fact_messages")) : null,
+			rows(messages.slice(-PAGE).toReversed().map((one) => [ref(`m${one.seq}`), " ", h("b", one.from), one.to.length ? ` → ${one.to.join(", ")}` : "", h("small", " ", ago(one.at), " "), line(one.text, 120)])),
+		],
+	}),
+	graph: graphPart,
+	spending: spendingPart,
+	changes: (id, _redraw, _again, asked = {}) => ({
+		load: async () => {
+			const report = await get(u`/runs/${id}`);
+			const [found, merge] = await Promise.all([find(u`/spaces/${report.run}/diff`, { run: report.id, patch: 1 }), report.status === "running" && !asked.merge ? null : find(u`/runs/${id}/merge`)]);
+			return { trees: found?.worktrees ?? [], merge: merge ?? report.delivery, space: report.run };
+		},
+		draw: ({ trees, merge }) => [
+			merge ? mergeFacts(merge) : null,
+			trees.length && merge?.state !== "merged" ? h("div.acts", doer("merge", () => post(u`/runs/${id}/merge`).then((made) => void (asked.merge = made)), { scope: "approve", sure: true })) : null,
+			trees.length ? null : nothing("no_changes"),
+			trees.map(worktree),
+		],
+	}),
+};
+
+// The system's last word on a run that did not succeed.
+const endOf = ({ status }, messages) => (["running", "done"].includes(status) ? null : messages.findLast((one) => one.from === "system")?.text);
+
+function summary({ status, exit_code: code, verdict, usage, duration_seconds: seconds, delivery, instructions, failed_calls: failed }, space) {
+	const isOver = status !== "running";
+	const counts = Object.entries(instructions).filter(([, count]) => count);
+	const calls = Object.entries(failed ?? {});
+	return facts({
+		state: state(status), exit_code: isOver ? `${code}` : "", verdict, space: spaceRef(space), took: isOver ? duration(seconds) : "", used: usageText(usage),
+		instructions: counts.length ? counts.map(([word, count]) => [state(word), ` ${count} `]) : null, failed_calls: calls.length ? h("span.bad", calls.map(([name, count]) => `${name} ×${count} `)) : null,
+		delivery: delivery && [state(delivery.state), ` ${delivery.into ?? ""} ${delivery.why ?? ""}`],
+	});
 }
 
-function timeline(rows) {
-	const { from, to, lanes } = lanesOf(rows, Date.now());
-	const drawn = ({ bars, ticks }) =>
-		s("svg", { class: "lane", viewBox: `-5 0 ${WIDTH + 10} 16`, preserveAspectRatio: "none", "aria-hidden": true },
-			bars.map(([x, width]) => s("rect", { x: x * WIDTH, y: 3, width: Math.max(width * WIDTH, 2), height: 10 })),
-			ticks.slice(-2000).map((x) => s("path", { d: `M${x * WIDTH} 1v14` })),
-		);
-	const lane = (one, row) => h("li", h("span", ref(one.id), ` ${one.agent} `, state(one.status), h("small", ` ${t("steps_n", { n: one.steps.length })}`)), drawn(lanes[row]));
-	return [h("ol.timeline", rows.map(lane)), from < to ? none(clock(from), ` + ${duration((to - from) / 1000)}`) : null];
-}
+const mergeFacts = ({ id, state: word, into, why, commit, files, output }) => [
+	h("h3", t("merge"), " ", id),
+	facts({ state: state(word), into, why, commit: commit && h("code", commit), files: files.length ? files.slice(0, 50).join(", ") : null }),
+	output ? h("pre.block.got", line(output, 4000)) : null,
+];
+
+export const worktree = ({ agent, branch, stat, patch, truncated }) => [
+	h("h3", agent, " ", h("code", branch)),
+	h("p", `+${stat.added}/-${stat.deleted}, ${t("changed_n", stat)}`),
+	patch ? diff(patch) : null,
+	truncated ? none(t("cut")) : null,
+];

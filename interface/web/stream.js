@@ -8,28 +8,31 @@ const SILENCE_MS = 40_000; // the kernel pings every 15 s
 const BACKOFF_MS = [250, 500, 1000, 2000, 4000];
 const SOON_MS = 50;
 const GAP_MS = 1000;
+const LIVE = 20_000;
 
-export class Parser {
-	#rest = "";
-	push(piece) {
-		const blocks = (this.#rest + piece).split("\n\n");
-		this.#rest = blocks.pop();
-		return blocks.map(Parser.event).filter((one) => one.data !== "");
-	}
-	static event(block) {
-		const found = { id: null, event: "message", data: "" };
-		for (const line of block.split("\n")) {
-			const [, name, value] = /^(\w+): ?(.*)$/.exec(line) ?? [];
-			if (name === "data" && found.data) found.data += `\n${value}`;
-			else if (name) found[name] = value;
+function eventOf(block) {
+	const field = (name) => Array.from(block.matchAll(new RegExp(`(?:^|\n)${name}: ?([^\n]*)`, "g")), ([, value]) => value).join("\n");
+	return { id: field("id") || null, type: field("event") || "message", data: field("data") };
+}
+
+// The events of an answer, in the pieces they come in.
+export async function* eventsOf({ body }) {
+	const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+	try {
+		for (let rest = "", piece; !(piece = await reader.read()).done; ) {
+			const blocks = (rest + piece.value).split("\n\n");
+			rest = blocks.pop();
+			yield blocks.map(eventOf).filter((one) => one.data !== "");
 		}
-		return { id: found.id, type: found.event, data: found.data };
+	} finally {
+		reader.cancel().catch(() => {});
 	}
 }
 
 export function follow(says) {
 	let lastId = null;
 	const waiting = new Map();
+	const written = new Map(); // text by instruction
 	let timer = null;
 	let turn = null; // aborts this tab's wait for the lock, or its reading
 	let now = "away";
@@ -41,18 +44,20 @@ export function follow(says) {
 
 	function flush() {
 		timer = null;
-		const events = [...waiting.values()];
+		const [events, texts] = [[...waiting.values()], [...written]];
 		waiting.clear();
-		channel.postMessage({ events, lastId });
-		heard(events);
+		written.clear();
+		channel.postMessage({ events, texts, lastId });
+		heard(events, texts);
 	}
 
 	function take({ id, type, data }) {
 		lastId = id ?? lastId;
 		if (type === "gap" || type === "lagged") return lookAgain();
-		if (type === "delta" || type === "progress") return;
-		const { space, agent, instruction } = JSON.parse(data);
-		waiting.set([type, space, agent, instruction].join(), { type, space, agent, instruction });
+		if (type === "progress") return;
+		const { space, agent, instruction, data: more } = JSON.parse(data);
+		if (type === "delta") written.set(instruction, `${written.get(instruction) ?? ""}${more?.text ?? ""}`.slice(-LIVE));
+		else waiting.set([type, space, agent, instruction].join(), { type, space, agent, instruction });
 		timer ??= setTimeout(flush, FLUSH_MS);
 	}
 
@@ -68,15 +73,13 @@ export function follow(says) {
 		try {
 			const headers = lastId === null ? {} : { "Last-Event-ID": lastId };
 			const answer = await request("GET", "/events", { headers, signal: AbortSignal.any([signal, silence.signal]) });
-			const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-			const parser = new Parser();
-			for (let first = true; ; first = false) {
-				const { value, done } = await reader.read();
-				if (done) return;
+			let first = true;
+			for await (const events of eventsOf(answer)) {
 				if (first) opened();
+				first = false;
 				clearTimeout(watch);
 				watch = alive();
-				parser.push(value).filter((one) => one.type !== "bye").forEach(take);
+				events.filter((one) => one.type !== "bye").forEach(take);
 			}
 		} finally {
 			clearTimeout(watch);
@@ -123,7 +126,7 @@ export function follow(says) {
 		lastId = data.lastId ?? lastId;
 		if (data.state) say(data.state);
 		if (data.stale) stale();
-		if (data.events) heard(data.events);
+		if (data.events) heard(data.events, data.texts);
 	});
 	document.addEventListener("visibilitychange", look);
 	look();
@@ -132,24 +135,27 @@ export function follow(says) {
 const views = new Set();
 
 // Loads and draws now, and again for each event that `wants` accepts (a function of the event, or a pattern of types): at most
-// once a second, and only while visible. `every`: also every so many ms. `failed` receives errors.
-export function watch({ load, draw, wants = /^$/, failed = () => {}, every }) {
+// once a second, and only while visible. `every`: also every so many ms. `draw` receives what was found, or undefined, and an error.
+// `written`: an instruction whose text is drawn while its model writes it.
+export function watch({ load = () => null, draw, wants = /^$/, every, written }) {
 	let timer = null;
 	let busy = false;
 	let again = false;
 	let last = -Infinity;
 	let cost = 0;
-	const view = { wants, touch, stop: () => void (views.delete(view), clearTimeout(timer)) };
+	let [found, problem] = [undefined, null];
+	const view = { wants, touch, written, again: () => touch(true), redraw: () => views.has(view) && draw(found, problem), stop: () => void (views.delete(view), clearTimeout(timer)) };
 
 	async function run() {
 		if (document.hidden || !views.has(view)) return;
 		[busy, again, last] = [true, false, performance.now()];
 		try {
-			const data = await load();
-			if (views.has(view)) draw(data);
-		} catch (problem) {
-			if (!(problem instanceof Problem)) throw problem;
-			if (views.has(view) && problem.status !== 0) failed(problem);
+			[found, problem] = [await load(), null];
+			view.redraw();
+		} catch (error) {
+			if (!(error instanceof Problem)) throw error;
+			if (error.status !== 0) problem = error;
+			view.redraw();
 		} finally {
 			busy = false;
 			cost = performance.now() - last;
@@ -166,12 +172,22 @@ export function watch({ load, draw, wants = /^$/, failed = () => {}, every }) {
 	}
 
 	views.add(view);
+	view.redraw();
 	run();
-	return { again: () => touch(true), stop: view.stop };
+	return view;
 }
 
-export function heard(events) {
-	for (const { wants, touch } of views) if (events.some((one) => (wants.exec ? wants.test(one.type) : wants(one)))) touch();
+// The text of unfinished replies, by instruction.
+export const live = new Map();
+
+export function heard(events, texts = []) {
+	for (const { type, instruction } of events) if (/^instruction\.(step|ended)/.test(type)) live.delete(instruction);
+	for (const [id, text] of texts) live.set(id, `${live.get(id) ?? ""}${text}`.slice(-LIVE));
+	while (live.size > 50) live.delete(live.keys().next().value);
+	for (const { wants, touch, written, redraw } of views) {
+		if (events.some((one) => (wants.exec ? wants.test(one.type) : wants(one)))) touch();
+		else if (texts.some(([id]) => id === written)) redraw();
+	}
 }
 
 export const stale = () => views.forEach((view) => view.touch());

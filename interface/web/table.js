@@ -1,12 +1,11 @@
 // The table of agents, as in `awk top`.
 
 import { get } from "./api.js";
-import { button, h, labelled, link, roving, sync } from "./dom.js";
-import { watch } from "./stream.js";
+import { arrows, button, h, labelled, link } from "./dom.js";
 import { age, line, since, size, targetOf } from "./text.js";
 import { t } from "./words.js";
 
-const PAGE = 200;
+const [PAGE, FEW] = [200, 8]; // rows, idle agents that are not folded
 const SLOW_S = 10;
 const BUSY_MS = 3000; // CPU and memory change without events
 
@@ -56,64 +55,53 @@ export function sorted(rows, title, backwards) {
 	return [...rows].sort((a, b) => (backwards ? -1 : 1) * compare(a, b));
 }
 
-export function keepAgents(section) {
-	let rows = [];
+const MAIN = ["NAME", "STATE", "AGE", "DOING", "QUEUE", "COST$", "STATUS", "MODEL", "DIFF", "TASKS"];
+
+export function agentsView({ again, redraw }) {
 	let order = null; // the kernel's
 	let most = PAGE;
-	const summary = h("p.summary");
-	const notice = h("p.notice");
-	const filter = h("input", { type: "search", oninput: draw, ...labelled("filter") });
-	const heads = COLUMNS.map(([title, , number]) => {
-		const choose = () => draw((order = [title, order?.[0] === title && !order[1]]));
-		return h(number ? "th.number" : "th", { scope: "col" }, button(title, choose));
-	});
-	const body = h("tbody");
-	const more = button("", () => draw((most += PAGE)));
-	const table = h("table", { "aria-labelledby": "agents-title" }, h("thead", h("tr", heads)), body);
-	section.append(h("div.bar", h("h2", { id: "agents-title" }, t("agents")), summary, filter), notice, h("div.scroll", table), more);
-	const settle = roving(body, "th a");
+	let filter = "";
+	let [wide, unfolded] = [false, false];
+	const change = (event) => again((filter = event.target.value.trim()));
 
-	function make(row) {
-		const name = link(["agent", target(row)], "", { tabindex: -1 });
-		const cells = COLUMNS.slice(1).map(([, , number]) => h(number ? "td.number" : "td"));
-		const made = h("tr", { "data-agent": target(row), onclick: (event) => event.target === name || name.click() }, h("th", { scope: "row" }, name), cells);
-		made.places = [name, ...cells];
-		return made;
+	const head = ([title, , number]) => {
+		const isDown = order?.[1] !== Boolean(number);
+		const choose = () => redraw((order = [title, order?.[0] === title && !order[1]]));
+		return h(number ? "th.number" : "th", { key: title, scope: "col", "aria-sort": title !== order?.[0] ? null : isDown ? "descending" : "ascending" }, button(title, choose));
+	};
+
+	function row(one, columns, now) {
+		const cells = columns.map(([title, text, number]) => {
+			const shown = line(text(one, now) ?? "", 120) || "-";
+			if (title === "NAME") return h("th", { scope: "row" }, link(["agent", target(one)], shown, { tabindex: -1 }));
+			return h(`td.${title.replace(/\W/g, "").toLowerCase()}`, { class: number ? "number" : null, title: shown.length > 24 ? shown : null }, shown);
+		});
+		const open = (event) => event.target.closest("a") || event.currentTarget.querySelector("a").click();
+		return h("tr", { key: target(one), "data-agent": target(one), "data-state": one.state, onclick: open }, cells);
 	}
 
-	function draw() {
+	function draw(found) {
 		const now = Date.now();
-		const wanted = rows.filter((row) => target(row).includes(filter.value.trim()));
-		const found = order ? sorted(wanted, ...order) : wanted;
-		heads.forEach((head, place) => {
-			const isDown = order?.[1] !== Boolean(COLUMNS[place][2]);
-			head.ariaSort = COLUMNS[place][0] !== order?.[0] ? null : isDown ? "descending" : "ascending";
-		});
-		sync(body, found.slice(0, most), target, make);
-		found.slice(0, most).forEach((row, index) => {
-			const element = body.children[index];
-			element.dataset.state = row.state;
-			COLUMNS.forEach(([, text], place) => {
-				const shown = line(text(row, now) ?? "", 120) || "-";
-				if (element.places[place].textContent !== shown) element.places[place].textContent = shown;
-			});
-		});
-		more.hidden = found.length <= most;
-		more.textContent = t("more_of", { n: found.length - most });
-		settle();
+		const columns = COLUMNS.filter(([title]) => wide || MAIN.includes(title));
+		const folded = found.idle > 0 && !unfolded && !filter;
+		const wanted = found.agents.filter((one) => target(one).includes(filter) && !(folded && one.state === "idle"));
+		const shown = order ? sorted(wanted, ...order) : wanted;
+		const idle = folded ? found.idle + found.agents.filter((one) => one.state === "idle").length : 0;
+		const busy = found.agents.filter((one) => one.state === "running").length;
+		const workers = found.agents.filter((one) => one.pid !== null).length;
+		return [
+			h("div.bar",
+				h("h2", { id: "agents-title" }, t("agents")), h("p.summary", t("summary", { n: found.agents.length + found.idle, busy, workers })),
+				h("input", { type: "search", oninput: change, ...labelled("filter") }),
+				button(t(wide ? "fewer_columns" : "all_columns"), () => redraw((wide = !wide)), { class: "quiet", "aria-pressed": `${wide}` }),
+			),
+			h("p.notice", line(found.notice ?? "")),
+			found.agents.length + found.idle ? null : h("p.empty", t("empty_agents"), " ", h("code", "awk init --example hello")),
+			h("div.scroll", { hidden: !shown.length, tabindex: 0, role: "group", "aria-labelledby": "agents-title", onkeydown: arrows }, h("table", h("thead", h("tr", columns.map(head))), h("tbody", shown.slice(0, most).map((one) => row(one, columns, now))))),
+			button(shown.length > most ? t("more_of", { n: shown.length - most }) : "", () => redraw((most += PAGE))),
+			button(idle ? t("idle_n", { n: idle }) : unfolded ? t("fold_idle") : "", () => again((unfolded = !unfolded)), { id: "idle" }),
+		];
 	}
 
-	watch({
-		load: () => get("/ps"),
-		wants: /^(?!worker.log)/,
-		every: BUSY_MS,
-		draw(found) {
-			rows = found.agents;
-			notice.textContent = line(found.notice ?? "");
-			const busy = rows.filter((row) => row.state === "running").length;
-			summary.textContent = t("summary", { n: rows.length, busy, workers: rows.filter((row) => row.pid !== null).length });
-			draw();
-		},
-	});
-	setInterval(() => document.hidden || draw(), 1000);
+	return { load: () => get("/ps", { idle: unfolded || filter ? null : FEW }), wants: /^(?!worker.log)/, every: BUSY_MS, draw };
 }

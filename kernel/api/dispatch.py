@@ -41,6 +41,7 @@ class Parameter(msgspec.Struct, frozen=True):
     low: int | None = None
     high: int = LARGEST
     words: tuple[str, ...] = ()
+    required: bool = False
 
     def check(self, name: str, text: str) -> None:
         """Raise Refused (bad_request) unless ``text`` is a value of the parameter ``name``."""
@@ -73,7 +74,8 @@ _BOOLEAN: Final = ("true", "false", "1", "0")
 @cache
 def fields_of(request: type[msgspec.Struct]) -> Parameters:
     """Return the fields of a request as parameters, by their external names."""
-    return {one.encode_name: _parameter(one.type, Parameter("")) for one in msgspec.structs.fields(request)}
+    fields = msgspec.structs.fields(request)
+    return {one.encode_name: _parameter(one.type, Parameter("", required=one.required)) for one in fields}
 
 
 def _parameter(kind: Any, known: Parameter) -> Parameter:
@@ -102,13 +104,15 @@ def parameters_of(route: Operation) -> Parameters:
 
 
 def check_query(route: Operation, query: Mapping[str, str]) -> None:
-    """Raise Refused (bad_request) for unknown parameters or invalid values."""
+    """Raise Refused (bad_request) for unknown or missing parameters, or invalid values."""
     known = parameters_of(route)
+    hint = f"parameters: {', '.join(sorted(known))}" if known else "this route has no parameters"
     for name, text in query.items():
         if name not in known:
-            hint = f"parameters: {', '.join(sorted(known))}" if known else "this route has no parameters"
             raise Refused("bad_request", f"{route.method} {route.path} has no parameter {name[:40]!r}", hint)
         known[name].check(name, text)
+    for name in (name for name, one in known.items() if one.required and name not in query):
+        raise Refused("bad_request", f"{route.method} {route.path} requires the parameter {name!r}", hint)
 
 
 def asked_of(
@@ -189,11 +193,11 @@ async def perform(services: Services, row: Operation, actor: Actor, asked: msgsp
         raise Refused("forbidden", "this request is for people, but a process of an agent sent it")
     key, store = actor.request_key, services.store
     if key is None or row.keeps_key:
-        return await _run(services, row, actor, asked)
+        return await answer_of(services, row, actor, asked)
 
     async def handle(writer: CommitWriter) -> Response:
         keyed = msgspec.structs.replace(services, store=msgspec.structs.replace(store, writer=writer))
-        result = await _run(keyed, row, actor, asked)
+        result = await answer_of(keyed, row, actor, asked)
         assert not isinstance(result, Stream), "what is streamed keeps its key"
         return result if isinstance(result, Response) else json_reply(result, row.status)
 
@@ -209,7 +213,8 @@ async def perform(services: Services, row: Operation, actor: Actor, asked: msgsp
     return await services.kernel.keys.answers.once(answering, handle)
 
 
-async def _run(services: Services, row: Operation, actor: Actor, asked: Any) -> Result:
+async def answer_of(services: Services, row: Operation, actor: Actor, asked: Any) -> Result:
+    """Run an operation whose caller is checked. Raises Refused."""
     if row.changes and services.kernel.shutdown.begun():
         raise Refused("stopping", "the kernel is stopping and accepts no new requests")
     try:
@@ -262,7 +267,7 @@ def decode(route: Operation, asked: RawRequest) -> tuple[Actor, msgspec.Struct]:
             query = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=QUERY_FIELDS))
         except ValueError as error:
             raise Refused("bad_request", f"the query string cannot be read: {error}") from error
-        check_query(route, query)
+    check_query(route, query)
     key, request_key = fields.get(b"idempotency-key"), None
     if key is not None and route.method == "POST" and not route.tokenless:
         if not key or len(key) > KEY_LIMIT or not key.isascii():

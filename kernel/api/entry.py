@@ -16,6 +16,7 @@ from kernel.api.dispatch import ASKED, NO_ARGS, RawRequest, dispatch
 from kernel.api.mcp.calls import ToolDispatcher, answer_call, by_nobody
 from kernel.api.mcp.endpoint import McpEndpoint
 from kernel.api.requests import (
+    SIGNED_BYTES,
     App,
     Authenticator,
     Bodies,
@@ -38,7 +39,7 @@ from kernel.api.ws_events import EventSocket, refuse, with_token
 from kernel.operations.answers import Response, Stream
 from kernel.operations.context import Services
 from kernel.operations.operation import Operation
-from kernel.policy.access import ADMIN, STRANGER, Access
+from kernel.policy.access import ADMIN, NO_TOKEN, STRANGER, Access
 from protocol.discovery import COOKIE_FIELD
 from protocol.errors import Refused
 
@@ -126,7 +127,7 @@ class ApiApp:
                 principal = await self._caller(scope, fields)
             route = None if principal is not None else direct_route(scope["method"], scope["path"])[0]
             if route is not None and (route.keyed or route.signed):
-                body = await self.bodies.read_signed(receive, fields.get(b"content-length"))
+                body = await self.bodies.read(receive, fields.get(b"content-length"), NO_TOKEN, SIGNED_BYTES)
             elif principal is None:
                 check_no_body(fields)
                 body = b""

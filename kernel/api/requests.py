@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from kernel.policy.access import ADMIN_NAME, NO_TOKEN, Access
+from kernel.policy.access import ADMIN_NAME, Access
 from kernel.store import attempts, tokens
 from kernel.store.attempts import Identity
 from kernel.store.database import Reader
@@ -87,7 +87,7 @@ class Authenticator:
         access = self._reader.now(tokens.identify, digest, self._now_ms())
         if access is not None:
             return access
-        raise Refused("unauthorized", "bearer token is unknown")
+        raise Refused("unauthorized", "bearer token is unknown", hint="create a token with `awk token create`")
 
     def worker(self, digest: bytes) -> Worker | None:
         """Return the attempt by its token's digest, or None. Raises Refused (stale_attempt)."""
@@ -119,10 +119,6 @@ class Bodies:
     def __init__(self) -> None:
         self._held: Counter[str] = Counter()
         """Bytes by holder of the token."""
-
-    async def read_signed(self, receive: Receive, content_length: bytes | None) -> bytes:
-        """Return the body of a request with an unchecked signature. Raises as ``read`` does."""
-        return await self.read(receive, content_length, NO_TOKEN, SIGNED_BYTES)
 
     async def read(
         self, receive: Receive, content_length: bytes | None, holder: str, limit_bytes: int = BODY_LIMIT_BYTES

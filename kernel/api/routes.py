@@ -90,7 +90,8 @@ def _parameters(route: Operation) -> Iterable[dict[str, Any]]:
         schema = {"type": "integer" if name == "n" else "string", **({} if name == "n" else {"minLength": 1})}
         yield {"name": name, "in": "path", "required": True, "description": what, "schema": schema}
     for name, one in parameters_of(route).items():
-        yield {"name": name, "in": "query", "description": one.description, "schema": one.schema}
+        need = {"required": True} if one.required else {}
+        yield {"name": name, "in": "query", **need, "description": one.description, "schema": one.schema}
     headers = {
         "Idempotency-Key": route.method == "POST" and not route.tokenless,
         "If-Match": "documents/<path" in route.path and route.method in ("PUT", "DELETE"),
@@ -139,11 +140,18 @@ if len({(route.method, route.path) for route in ROUTES}) != len(ROUTES):
     raise ValueError("two rows of ROUTES have the same method and path")
 
 _PATTERNS: Final = tuple(
-    (route, re.compile(re.sub(r"<\w+>", "[^/]+", route.path.replace("<path:path>", ".+"))))
+    (route, re.compile(re.sub(r"<(\w+)>", r"(?P<\1>[^/]+)", route.path).replace("<path:path>", "(?P<path>.+)")))
     for route in sorted(ROUTES, key=lambda route: route.path.count("<"))
 )
 
 
 def route_of(method: str, path: str) -> Operation | None:
     """Return the route of a request, the same as the router will find, or None."""
-    return next((route for route, pattern in _PATTERNS if route.method == method and pattern.fullmatch(path)), None)
+    found = matched(method, path)
+    return None if found is None else found[0]
+
+
+def matched(method: str, path: str) -> tuple[Operation, dict[str, str]] | None:
+    """Return the route of a request with the variables of its path, or None."""
+    found = ((route, pattern.fullmatch(path)) for route, pattern in _PATTERNS if route.method == method)
+    return next(((route, match.groupdict()) for route, match in found if match is not None), None)

@@ -151,6 +151,11 @@ def check_agent_text(root: Path, name: str, text: str, *, new: bool) -> CheckedF
     return CheckedFile(path=path, kind="agent", ok=not errors, errors=errors)
 
 
+def check_skill(root: Path, folder: str) -> None:
+    """Raise BadDefinition unless ``folder`` is a valid skill."""
+    skills_of((folder,), root)
+
+
 def _row(definition: AgentDefinition, path: str) -> AgentRow:
     return AgentRow(
         name=definition.name,

@@ -15,7 +15,7 @@ from kernel.agents.soul import read_soul
 from kernel.workflows.find import Checkout
 from kernel.workflows.load import load_workflow
 from kernel.workflows.members import WorkflowMember
-from kernel.workflows.prepare import check_asked, credential_faults, workflow_demands
+from kernel.workflows.prepare import check_asked, credential_faults, workflow_units
 from kernel.workflows.solo import SoloMember, solo_of
 from kernel.workflows.templates import expand
 from kernel.workflows.variables import ENV, FOLDER, environment_names, parse_params, start_values
@@ -98,7 +98,7 @@ def dry_run(
         setup=steps,
         kickoff=None if definition.kickoff is None else expand(definition.kickoff, values),
         wakes=tuple(name for name in mentioned if name in definition.agents),
-        trust=tuple(workflow_demands(loaded)),
+        trust=tuple(demand for one in workflow_units(loaded) for demand in one.demands),
         missing=(*unset, *credential_faults(loaded, environ)),
         verdict=None if terms is None else terms.id,
     )

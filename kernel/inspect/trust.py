@@ -7,6 +7,7 @@ import apsw
 import msgspec
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.env_file import env_file_units
 from kernel.agents.resources import resources_of
 from kernel.agents.sections import embedding_units, hook_units, node_units, otel_units, standby_units
 from kernel.agents.trust import agent_units, schedule_units
@@ -56,9 +57,9 @@ def trust_demands(
     project = catalog.project()
     units += (*hook_units(project), *otel_units(project), *standby_units(project), *embedding_units(project))
     try:
-        units += node_units(project, catalog.root)
+        units += (*node_units(project, catalog.root), *env_file_units(project, catalog.root))
     except BadDefinition as error:
-        skipped.append(f"nodes: {error.text}")
+        skipped.append(f"nodes and env_file: {error.text}")
     survey = catalog.survey()
     for loaded in survey.loaded:
         try:

@@ -5,19 +5,22 @@ A warning is about a valid file that would be refused on this machine, or have n
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from shutil import which
 from types import MappingProxyType
+from typing import Final
 
 from kernel.agents.catalog import AGENTS, SUFFIX, AgentScan, Catalog, context_dir
 from kernel.agents.definition import place_at
+from kernel.agents.env_file import env_file_units, with_env_file
 from kernel.agents.environment import find_bubblewrap, home_fault, worker_environment
 from kernel.agents.mcp_servers import Servers, left_out, servers_of
 from kernel.agents.project import PROJECT_FILES, ProjectFileContent, parse_project
 from kernel.agents.providers import CauseError, ModelRejected, resolve
-from kernel.agents.trust import GrantSource, TrustStore, missing_grants, schedule_units
+from kernel.agents.trust import GrantSource, ProjectTrust, TrustStore, missing_grants, schedule_units
 from kernel.inspect.agents import PartialCatalog
 from kernel.inspect.resolve import SUFFIXES, is_path, kind_of, place_kind, shown
 from kernel.source.diagnostics import BadDefinition, Diagnostics, Location, fail, suggest
@@ -60,10 +63,8 @@ def agent_warnings(
         missing = "bubblewrap (bwrap) is not installed here" if find_bubblewrap(environ) is None else None
         fault = missing or home_fault(root, environ)
         if fault is not None:
-            yield (
-                _key(where, "sandbox"),
-                f"{fault.removeprefix('sandbox: on, but ')}: all work of this agent will be refused",
-            )
+            message = f"{fault.removeprefix('sandbox: on, but ')}: all work of this agent will be refused"
+            yield _key(where, "sandbox"), message
     yield from ((_key(where, key), message) for key, message in _unknown_tools(definition, project))
     prompt = definition.prompt
     file = prompt.system_file and Catalog(root, Path.home()).system_text(definition, prompt.system_file)
@@ -138,6 +139,24 @@ def workflow_warnings(loaded: LoadedWorkflow, root: Path, environ: Mapping[str, 
             yield from _unreplaced({f"agents.{member.name}.prompt.append": member.ref.prompt.append})
 
 
+_FINDING: Final = re.compile(r"(?i)(file|path)\W{0,3}:\W{0,3}line\b")
+NO_FINDINGS: Final = (
+    "no prompt requests findings, so awk run --report github or sarif has none: ask for file:line: severity: text"
+)
+
+
+def asks_for_findings(loaded: LoadedWorkflow, catalog: Catalog) -> bool:
+    """Return whether a prompt or the kickoff names the form of a finding, or an output has a schema."""
+    if loaded.definition.output_schema is not None:
+        return True
+    texts = [loaded.definition.kickoff or ""]
+    for member in loaded.members:
+        prompt, append = member.definition.prompt, member.ref.prompt if member.ref is not None else None
+        file = prompt.system_file and catalog.system_text(member.definition, prompt.system_file)
+        texts += [prompt.system or "", file or "", prompt.append or "", (append and append.append) or ""]
+    return any(map(_FINDING.search, texts))
+
+
 def located(file: Path, path: str, warnings: Iterable[tuple[str, str]]) -> tuple[FileError, ...]:
     """Return ``warnings`` with their locations in the valid file ``path``."""
     noted = tuple(warnings)
@@ -160,12 +179,15 @@ def validate(
     asked: Sequence[str],
     environ: Mapping[str, str] = MappingProxyType({}),
     kept: GrantSource | None = None,
+    *,
+    reports: bool = False,
 ) -> Validation:
     """Return the errors in the files ``asked`` (paths relative to ``cwd``), or in the whole project.
 
-    With ``environ`` also warnings about this machine, and about schedules without a grant in ``kept``.
+    With ``environ`` also warnings about this machine, and about schedules without a grant in ``kept``; with
+    ``reports`` also about workflows whose reports would contain no findings.
     """
-    checking = _Checking(root, environ, kept)
+    checking = _Checking(root, environ, kept, reports=reports)
     if asked:
         for path in asked:
             checking.file(_found(Catalog(root, Path.home()), cwd, path))
@@ -191,8 +213,9 @@ def _found(catalog: Catalog, cwd: Path, asked: str) -> str:
 class _Checking:
     """Files checked so far. An error belongs to its own file, even if others refer to it."""
 
-    def __init__(self, root: Path, environ: Mapping[str, str], kept: GrantSource | None) -> None:
+    def __init__(self, root: Path, environ: Mapping[str, str], kept: GrantSource | None, *, reports: bool) -> None:
         self._kept = kept
+        self._reports = reports
         self._root = root
         self._environ = environ
         self._workflows: dict[str, LoadedWorkflow] = {}
@@ -228,15 +251,16 @@ class _Checking:
         if not self._environ:
             return ()
         workflow = self._workflows.get(path)
-        own = () if workflow is None else workflow_warnings(workflow, self._root, self._environ)
         project = self._catalog.project()
+        trust = ProjectTrust(self._kept is None, self._kept or tuple)
+        environ = with_env_file(self._environ, project, self._root, trust)
+        own = () if workflow is None else tuple(workflow_warnings(workflow, self._root, environ))
+        if workflow is not None and self._reports and not asks_for_findings(workflow, self._catalog):
+            own = (*own, ("agents", NO_FINDINGS))
         agents = (
             warning
             for one in loaded
-            for warning in (
-                *agent_warnings(one, project, self._root, self._environ),
-                *schedule_warnings(one, self._kept),
-            )
+            for warning in (*agent_warnings(one, project, self._root, environ), *schedule_warnings(one, self._kept))
         )
         return located(Path(self._catalog.place(path)), path, (*own, *agents))
 
@@ -313,6 +337,7 @@ class _Checking:
 
     def _project(self, name: str) -> None:
         definition, broken = parse_project(ProjectFileContent(name, read_bytes(self._root / name, name)))
+        env_file_units(definition, self._root)
         self._catalog.project()
         for errors in broken.values():
             self._note(errors)

@@ -126,7 +126,7 @@ async def search_thread(
 ) -> HistoryFound:
     """Search the history of an agent by words. Returns the best matches."""
     key = _known(asked.name, store, files)
-    _check_query(asked.query)
+    check_query(asked.query)
     return await _search(key, asked, memory, asked.vectors)
 
 
@@ -168,7 +168,7 @@ async def search_memory(
 ) -> MemoryReport:
     """Search an agent's memory, notes and todos by words. Returns the best matches."""
     key = _known(asked.name, store, files)
-    _check_query(asked.query)
+    check_query(asked.query)
     return await _recalled(memory, files.contexts, context_of(store, files, key), asked)
 
 
@@ -232,7 +232,8 @@ def _time_ms(text: str | None, default: int) -> int:
         raise Refused("bad_request", f"{text[:40]!r} is not a time", hint) from None
 
 
-def _check_query(text: str) -> None:
+def check_query(text: str) -> None:
+    """Raise Refused (bad_request) for an empty or too long query."""
     if not text.strip() or len(text) > _QUERY_CHARACTERS:
         raise Refused("bad_request", f"query must be 1 to {_QUERY_CHARACTERS} characters", "?query=what+was+said")
 

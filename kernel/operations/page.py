@@ -23,6 +23,10 @@ from protocol.errors import Refused
 
 FILES: Final = Path(__file__).parents[2] / "interface/web"
 INDEX: Final = "index.html"
+VENDOR: Final = "vendor/"
+"""Folder of the libraries. Their versions and digests are in its VENDORED.json."""
+CLASSIC: Final = "vendor/uPlot.js"
+"""The only script that is no module."""
 TYPES: Final = {
     ".html": b"text/html; charset=utf-8",
     ".js": b"text/javascript; charset=utf-8",
@@ -56,17 +60,18 @@ OWNER: Final[tuple[TokenScope, ...]] = ("read", "operate", "approve")
 def files() -> dict[str, Response]:
     """Return all files by name, read at once, so that an update during the kernel's life does not mix versions."""
     found: dict[str, Response] = {}
-    styles = [f"</page/{path.name}>; rel=preload; as=style" for path in sorted(FILES.glob("*.css"))]
-    modules = [f"</page/{path.name}>; rel=modulepreload" for path in sorted(FILES.glob("*.js"))]
-    for path in sorted(FILES.glob("*")):
+    paths = {path.relative_to(FILES).as_posix(): path for path in sorted(FILES.rglob("*")) if path.is_file()}
+    styles = [f"</page/{name}>; rel=preload; as=style" for name in paths if name.endswith(".css")]
+    modules = [f"</page/{name}>; rel=modulepreload" for name in paths if name.endswith(".js") and name != CLASSIC]
+    for name, path in paths.items():
         content_type = TYPES.get(path.suffix)
         if content_type is not None:
             content = path.read_bytes()
             etag = b'"%s"' % hashlib.sha256(content).hexdigest()[:32].encode()
             # Styles first, because nothing is rendered without them. All modules at once: the
             # browser would find each one only in the module that imports it.
-            linked = ((b"link", ", ".join(styles + modules).encode()),) if path.name == INDEX else ()
-            found[path.name] = Response(200, content, content_type, (*HEADERS, *linked, (b"etag", etag)))
+            linked = ((b"link", ", ".join(styles + modules).encode()),) if name == INDEX else ()
+            found[name] = Response(200, content, content_type, (*HEADERS, *linked, (b"etag", etag)))
     return found
 
 
@@ -90,6 +95,11 @@ def file(asked: FileRequest, actor: Actor) -> Response:
     if etag in [one.strip().removeprefix("W/") for one in actor.known.split(",")]:
         return Response(304, b"", found.content_type, found.headers)
     return found
+
+
+def vendored(asked: FileRequest, actor: Actor) -> Response:
+    """Return a file of a library that the page uses, or its license."""
+    return file(FileRequest(name=VENDOR + asked.name), actor)
 
 
 async def make_key(asked: PageKeyRequest, store: StoreAccess, kernel: KernelControl) -> PageKey:
@@ -122,6 +132,7 @@ async def trade_key(asked: PageTokenRequest, store: StoreAccess, kernel: KernelC
 OPERATIONS = (
     operation(index, "GET /page", open=True, file=True),
     operation(file, "GET /page/<name>", open=True, file=True),
+    operation(vendored, "GET /page/vendor/<name>", open=True, file=True),
     operation(make_key, "POST /page/keys", status=201, scope="admin", body_optional=False, secret=True),
     operation(trade_key, "POST /page/token", status=201, keyed=True),
 )

@@ -237,7 +237,8 @@ def _of(kind: NeedKind, one: OpenItem, text: str, *actions: NeedAction, blocks: 
 def _request(one: Request) -> Need:
     approve, deny = action("approve", f"approve {one.id}"), action("deny", f"deny {one.id}")
     blocks = (instruction_id(one.instruction),)
-    return _of("approval", one, f"{one.name} wants to call {one.tool}", approve, deny, blocks=blocks)
+    text = f"{one.name} wants to call {one.tool}{f': {one.input}' if one.input else ''}"
+    return _of("approval", one, text, approve, deny, blocks=blocks)
 
 
 def _question(one: PersonQuestion) -> Need:

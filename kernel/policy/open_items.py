@@ -26,10 +26,11 @@ class OpenItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Request(OpenItem, frozen=True, kw_only=True):
-    """Open request for approval."""
+    """Open request for approval; ``input``: start of the arguments of the call, as JSON."""
 
     instruction: int
     tool: str
+    input: str = ""
 
 
 class PersonQuestion(OpenItem, frozen=True, kw_only=True):

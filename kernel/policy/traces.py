@@ -119,7 +119,7 @@ _PROVIDERS: Final[Mapping[str, str]] = {
     }  # fmt: skip
 """Names that differ in the conventions."""
 _DONE: Final = frozenset({"done"})
-_IN_ORDER: Final = frozenset({"done", "incomplete", "yielded", "held back", "over budget"})
+IN_ORDER: Final = frozenset({"done", "incomplete", "yielded", "held back", "over budget"})
 """Outcomes of attempts that are not failures."""
 
 
@@ -262,7 +262,7 @@ def attempt_span(work: TracedInstruction, origin: Origin, attempt: AttemptDone) 
     }
     if attempt.exit is not None:
         attributes["agent_worker.exit"] = attempt.exit
-    failed = None if attempt.outcome in _IN_ORDER else attempt.outcome
+    failed = None if attempt.outcome in IN_ORDER else attempt.outcome
     if failed is not None:
         attributes["error.type"] = failed
     return Span(

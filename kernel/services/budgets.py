@@ -111,7 +111,9 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
             model=start.model,
             input_tokens=sent_bytes // BYTES_PER_TOKEN,
             opened_ms=self.now_ms(),
-            worked_ms=0 if leased.epoch == 1 else self.reader.now(spending.worked_ms, leased.instruction),
+            worked_ms=0
+            if leased.epoch == 1
+            else self.reader.now(spending.of_instruction, leased.instruction).worked_ms,
         )
         if not self._open[leased.instruction].mocked:
             self._priced.set()

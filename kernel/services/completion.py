@@ -97,16 +97,6 @@ def of_lost(node: str) -> AttemptOutcome:
     return AttemptOutcome("failed", f"node {node} was lost".replace("  ", " "), cause="node_lost", ours=True)
 
 
-def of_bug(error: Exception) -> AttemptOutcome:
-    """Return the outcome of an attempt after an exception in the kernel; it counts as a crash and is retried."""
-    return AttemptOutcome(
-        "failed",
-        f"the kernel failed in this attempt ({type(error).__name__}); see kernel.log",
-        cause="crash",
-        ours=True,
-    )
-
-
 def final_outcome(
     ending: AttemptOutcome | None,
     exited: Exited | None,

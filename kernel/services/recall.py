@@ -10,21 +10,23 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
+from itertools import groupby
 from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from kernel.policy.recall import RERANKED, Ranked, RankedPlaces, asked_words, excerpt, fused, rank, remembered
 from kernel.services.embeddings import EmbeddingClient, NoEndpoint, NoVectors, closeness_to, said_in
-from kernel.store import history, recall_index, turn_index
+from kernel.store import history, recall_index, search, turn_index
 from kernel.store.database import Connection
 from kernel.store.feed import Wake
 from kernel.store.recall_index import Index, IndexBroken, IndexUnwritable
-from kernel.store.turn_index import KeptText, TurnFilter, TurnPlace
+from kernel.store.turn_index import KeptText, Kind, TurnFilter, TurnPlace
 from kernel.store.writer import StoreLog
 from protocol.agent_memory import Entry, Tier
-from protocol.api.history import HistoryCall, HistoryFound, HistoryHit, HistoryPage, HistoryTurn, Reindexed
+from protocol.api.history import HistoryFound, HistoryHit, HistoryPage, HistoryTurn, Reindexed
 from protocol.errors import Refused
 from protocol.memory_files import Memory
 
@@ -85,7 +87,8 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
             await self._follow(float("inf"))
             if began >= tidy_at:
                 tidy_at = began + TIDY_SECONDS
-                await self._tidy()
+                with suppress(Refused):
+                    await self._drop_gone()
             if self._trouble:
                 await trio.sleep(RETRY_SECONDS)
                 continue
@@ -109,15 +112,9 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
 
         ``vectors``: True requires embeddings, False uses words only, None uses embeddings if a gain was measured.
         """
-        asked = asked_words(query)
-        if not asked:
-            raise Refused(
-                "bad_request", f"query {query[:40]!r} has no searchable word", "use words from the conversation"
-            )
-        await self._follow(PATIENCE_SECONDS)
-        wanted_vectors = vectors
-        if vectors is None:
-            wanted_vectors = self.embeddings is not None and self.embeddings.proven(agent)
+        asked = await self._asked(query)
+        proven = self.embeddings is not None and self.embeddings.proven(agent)
+        wanted_vectors = proven if vectors is None else vectors
         candidates = RERANKED if wanted_vectors else recall_index.CANDIDATES
         best, common = await self._ask(turn_index.ranked, agent, asked, since_ms, until_ms, candidates)
         used = False
@@ -150,6 +147,25 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
             ranked="vectors" if used else "words",
         )
 
+    async def search_all(
+        self, query: str, kind: Kind | None, space: str | None, wanted: slice
+    ) -> tuple[list[HistoryTurn], int, bool]:
+        """Return the ``wanted`` turns of all agents, best first, the total number, and whether the index is behind.
+        Raises Refused."""
+        best = await self._ask(search.turns, await self._asked(query), kind, space)
+        texts: dict[TurnPlace, HistoryTurn] = {}
+        for agent, places in groupby(sorted(best[wanted]), lambda one: one[0]):
+            texts |= await self.log.reader.read(history.texts, agent, [place for _, place in places])
+        return [texts[place] for _, place in best[wanted] if place in texts], len(best), self._behind
+
+    async def _asked(self, query: str) -> tuple[str, ...]:
+        """Return the words of a query after the update of the index. Raises Refused."""
+        if not (asked := asked_words(query)):
+            text = f"query {query[:40]!r} has no searchable word"
+            raise Refused("bad_request", text, "use words from the conversation")
+        await self._follow(PATIENCE_SECONDS)
+        return asked
+
     async def _closest(
         self, agent: str, query: str, best: Sequence[turn_index.RankedTurn]
     ) -> tuple[turn_index.RankedTurn, ...]:
@@ -161,9 +177,8 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
             return ()
         found = {one.place.id: one for one in best}
         known = await self._ask(turn_index.vectors_of, endpoint.id, found)
-        texts = await self.log.reader.read(
-            history.texts, agent, [one.place for one in best if one.place.id not in known]
-        )
+        missing = [one.place for one in best if one.place.id not in known]
+        texts = await self.log.reader.read(history.texts, agent, missing)
         said = [said_in(turn) for turn in texts.values()]
         asked, *others = await self.embeddings.vectors(endpoint, [query, *said])
         new = {place: vector.tobytes() for place, vector in zip(texts, others, strict=True)}
@@ -225,12 +240,9 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
         """
 
         def remove(conn: Connection) -> int:
-            numbers = [("message", number) for number in messages] + [("step", number) for number in instructions]
-            turns = [
-                turn
-                for kind, number in numbers
-                for turn in turn_index.turns_of(conn, agent, "message" if kind == "message" else "step", number)
-            ]
+            numbers: list[tuple[Kind, int]] = [("message", number) for number in messages]
+            numbers.extend(("step", number) for number in instructions)
+            turns = [turn for kind, number in numbers for turn in turn_index.turns_of(conn, agent, kind, number)]
             removed = turn_index.forget_turns(conn, turns)
             if kept and agent is not None:
                 turn_index.forget_kept(conn, agent)
@@ -296,18 +308,11 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
     async def _drop_gone(self, *, space: str | None = None, agent: str | None = None) -> None:
         """Erase indexed turns that are not in the log: of a space, of an agent, or all."""
         after = 0
-        removed = 0
         while places := await self._ask(turn_index.suspects, space=space, agent=agent, after=after):
             after = places[-1].id
             if gone := await self.log.reader.read(history.gone, places):
-                removed += await self._write(turn_index.forget_turns, [one.id for one in gone])
-        if removed or space is not None or agent is not None:
-            await self._write(recall_index.scrub)
-
-    async def _tidy(self) -> None:
-        with suppress(Refused):
-            await self._drop_gone()
-            await self._write(recall_index.scrub)
+                await self._write(turn_index.forget_turns, [one.id for one in gone])
+        await self._write(recall_index.scrub)
 
     async def _ask(self, question: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._run(lambda index: index.ask(lambda conn: question(conn, *args, **kwargs)), self._threads)
@@ -361,24 +366,11 @@ def _beside(place: TurnPlace | None, texts: Mapping[TurnPlace, HistoryTurn]) -> 
     return None if found is None else _cut(found, BESIDE_CHARACTERS)
 
 
-def _cut(turn: HistoryTurn, limit: int, asked: Iterable[str] = ()) -> HistoryTurn:
-    words = frozenset(asked)
+def _cut(turn: HistoryTurn, limit: int, words: Sequence[str] = ()) -> HistoryTurn:
     # The limit is shared among the texts, so that each call keeps its result.
     share = max(limit // (1 + 2 * len(turn.calls)), 120)
     calls = tuple(
-        HistoryCall(
-            tool=one.tool,
-            input=excerpt(one.input, words, share),
-            output=None if one.output is None else excerpt(one.output, words, share),
-        )
+        replace(one, input=excerpt(one.input, words, share), output=one.output and excerpt(one.output, words, share))
         for one in turn.calls
     )
-    return HistoryTurn(
-        id=turn.id,
-        at=turn.at,
-        space=turn.space,
-        sender=turn.sender,
-        to=turn.to,
-        text=excerpt(turn.text, words, limit if not calls else share),
-        calls=calls,
-    )
+    return replace(turn, text=excerpt(turn.text, words, share if calls else limit), calls=calls)

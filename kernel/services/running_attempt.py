@@ -24,7 +24,7 @@ from kernel.policy.scheduling import HERE
 from kernel.procs.handle import TERM_SECONDS, CannotHandOver, Handle, can_be_handed_over, stop
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import SpawnTransient
-from kernel.services.completion import AttemptOutcome, AttemptResult, commit_with_retry, final_outcome, of_bug
+from kernel.services.completion import AttemptOutcome, AttemptResult, commit_with_retry, final_outcome
 from kernel.services.conversation import AttemptServices, StopReason, WorkerConversation, not_started, publish
 from kernel.services.handover import HandedAttempt, without_prompt
 from kernel.services.kept_workers import LEAVE_SECONDS, KeptWorkers, WorkerPlace, WorkerProcess
@@ -217,7 +217,9 @@ class RunningAttempt(msgspec.Struct, eq=False):
         except Exception as error:
             logger.exception("attempt.broke %s", leased.attempt)
             self._ends = True
-            await services.completer.complete(leased, of_bug(error), AttemptResult())
+            text = f"the kernel failed in this attempt ({type(error).__name__}); see kernel.log"
+            outcome = AttemptOutcome("failed", text, cause="crash", ours=True)
+            await services.completer.complete(leased, outcome, AttemptResult())
         finally:
             services.budgets.close(leased.instruction)
             self.at.preparation.release(leased)

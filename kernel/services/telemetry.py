@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -68,7 +68,9 @@ class Traces(msgspec.Struct, eq=False, kw_only=True):
     """Path of the project."""
     deliver: Post = post
     _one: trio.Lock = msgspec.field(default_factory=trio.Lock)
-    _warn_once: Callable[[str, str], None] = msgspec.field(default_factory=lambda: cache(_warn))
+    _warn_once: Callable[[str, str], None] = msgspec.field(
+        default_factory=lambda: cache(partial(logger.warning, "otel.unusable %s: %s"))
+    )
     _seen: int = 0
     """Event up to which everything was exported; stored with the next export."""
     _limit: int = traces.BATCH
@@ -118,7 +120,7 @@ class Traces(msgspec.Struct, eq=False, kw_only=True):
             wanted = otel_unit(settings)
             fields = self.files.trust.fault(wanted) or header_fields(settings, self.files.environ)
             if isinstance(fields, str):
-                self._warn_once(settings.endpoint, fields)
+                self._warn_once(host_of(settings.endpoint), fields)
             else:
                 found = Collector(f"{traces.PREFIX}{wanted.digest}", settings, fields)
         names = frozenset[str]() if found is None else frozenset({found.name})
@@ -179,10 +181,6 @@ class Traces(msgspec.Struct, eq=False, kw_only=True):
         except Unreached as unreached:
             return None, str(unreached)
         return status, f"status {status}"
-
-
-def _warn(url: str, why: str) -> None:
-    logger.warning("otel.unusable %s: %s", host_of(url), why)
 
 
 LONGEST_SECONDS: Final = 1.0

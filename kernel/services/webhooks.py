@@ -8,7 +8,7 @@ late or twice (with the same id); it is given up only when its last retry has fa
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 import msgspec
@@ -53,7 +53,9 @@ class Webhooks(msgspec.Struct, eq=False, kw_only=True):
     _busy: set[str] = set()
     _again: set[str] = set()
     """Busy webhooks with new events."""
-    _warn_once: Callable[[str, str], None] = msgspec.field(default_factory=lambda: cache(_warn))
+    _warn_once: Callable[[str, str], None] = msgspec.field(
+        default_factory=lambda: cache(partial(logger.warning, "webhook.unusable %s: %s"))
+    )
     _seen: dict[str, int] = {}
     """Event of each webhook up to which nothing is left to deliver; stored with the next delivery."""
 
@@ -104,7 +106,7 @@ class Webhooks(msgspec.Struct, eq=False, kw_only=True):
             if fault is None:
                 trusted.add(wanted.digest)
             if isinstance(key, str):
-                self._warn_once(hook.url, key)
+                self._warn_once(host_of(hook.url), key)
             else:
                 found[wanted.digest] = (hook, key)
         if self.log.reader.now(webhooks.known) != frozenset(trusted):
@@ -183,7 +185,3 @@ class Webhooks(msgspec.Struct, eq=False, kw_only=True):
         if verdict.kind != "delivered":
             logger.warning("webhook.%s %s: event %d, %s", verdict.kind, host_of(hook.url), due.event, why)
         return DeliveryOutcome(due.event, due.tries, verdict, why)
-
-
-def _warn(url: str, why: str) -> None:
-    logger.warning("webhook.unusable %s: %s", host_of(url), why)

@@ -4,20 +4,22 @@ Also test whether this program could take over a database that another program h
 """
 
 import os
-from collections.abc import Generator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
+from copy import copy
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple, cast
+from typing import Any, Concatenate, Final, NamedTuple, cast
 from urllib.parse import quote
 
 import apsw
 import msgspec
 
-from kernel.store.database import BUSY_MILLISECONDS, check_integrity
+from kernel.store.database import BUSY_MILLISECONDS, Connection, P, Reader, T, check_integrity
 from kernel.store.schema import CannotOpen, cannot_open, migrate, migrations, missing_migrations
 from kernel.store.snapshot import SnapshotRefused, open_beside
 from kernel.store.transitions.retention import ended
+from protocol.errors import Refused
 from protocol.names import run_id
 
 
@@ -72,28 +74,55 @@ _VERSION: Final = "PRAGMA user_version"
 _LATEST: Final = "SELECT at_ms FROM events ORDER BY seq DESC LIMIT 1"
 
 
-@contextmanager
-def _opened(path: str) -> Generator[apsw.Connection]:
+def _opened(path: str, how: str = "") -> apsw.Connection:
     """Open a database read-only. Raises apsw.Error.
 
     Without a WAL, open the database as immutable, so that SQLite creates no empty WAL.
     """
-    alone = "" if os.path.exists(f"{path}-wal") else "&immutable=1"
-    connection = apsw.Connection(
-        f"file:{quote(os.path.abspath(path))}?mode=ro{alone}", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    )
-    try:
-        connection.set_busy_timeout(1000)
-        yield connection
-    finally:
-        connection.close()
+    how = how if os.path.exists(f"{path}-wal") else "&immutable=1"
+    uri = f"file:{quote(os.path.abspath(path))}?mode=ro{how}"
+    connection = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    connection.set_busy_timeout(1000)
+    return connection
+
+
+class StoredLog(Reader):
+    """Reader of the log of a project without a kernel. It writes no byte, and its queries never suspend.
+
+    Raises Refused. The index of the WAL of a killed kernel is rebuilt in memory, not in its file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        try:
+            self._here = _opened(path, "&readonly_shm=1")
+            if missing_migrations(self._here, path):
+                raise CannotOpen(f"the database {path} is of an older version, which awk start converts")
+            self._here.create_scalar_function("shown", cast("Any", copy), 1)
+        except (apsw.Error, CannotOpen) as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: apsw.Error | CannotOpen) -> Refused:
+        known = error if isinstance(error, CannotOpen) else cannot_open(self._path, error)
+        return Refused("storage_failed", str(known), "awk doctor shows the problem")
+
+    def now(self, question: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a query."""
+        try:
+            return question(self._here, *args, **kwargs)
+        except apsw.Error as error:  # damaged, or of another program
+            raise self._refused(error) from error
+
+    async def read(self, question: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a query."""
+        return self.now(question, *args, **kwargs)
 
 
 def check_database(path: str) -> Checkup:
     """Check the database at ``path``. Reports faults instead of raising. Blocks: it reads the file."""
     newest = max(migrations())
     try:
-        with _opened(path) as connection:
+        with closing(_opened(path)) as connection:
             schema = int(connection.execute(_VERSION).get or 0)
             broken = check_integrity(connection)
             if broken is not None:
@@ -120,7 +149,7 @@ class LeftOver(msgspec.Struct, frozen=True):
 def left_over(path: str) -> LeftOver | None:
     """Return the outstanding work; None if unreadable or of another schema. Blocks."""
     try:
-        with _opened(path) as connection:
+        with closing(_opened(path)) as connection:
             if connection.execute(_VERSION).get != max(migrations()):
                 return None
             by = cast("str | None", connection.execute(LAST_STOP).get)

@@ -192,7 +192,7 @@ class _Done(msgspec.Struct, frozen=True):
         return self.calls if self.shown is None else self.shown.calls
 
 
-_decode_done: Final = msgspec.json.Decoder(_Done).decode
+decode_done: Final = msgspec.json.Decoder(_Done).decode
 
 
 def transcript(conn: apsw.Connection, instruction: str, after: int, limit: int) -> EntryList | None:
@@ -219,10 +219,10 @@ def transcript(conn: apsw.Connection, instruction: str, after: int, limit: int) 
 def _done_from(conn: apsw.Connection, number: int | None, after: int) -> Iterator[tuple[EntryInfo, int]]:
     values = {"id": number, "after": after}
     reply = cast("tuple[bytes, int] | None", conn.execute(REPLY, values).fetchone())
-    calls, back = ((), 0) if reply is None else (_decode_done(reply[0]).shown_calls, reply[1])
+    calls, back = ((), 0) if reply is None else (decode_done(reply[0]).shown_calls, reply[1])
     for row in conn.execute(TRANSCRIPT, values):
         k, at_ms, body, attempt = cast("tuple[int, int, bytes, int]", row)
-        entry = _decode_done(body)
+        entry = decode_done(body)
         tool = arguments = None
         if entry.kind == "reply":
             calls, back = entry.shown_calls, 0
@@ -301,7 +301,7 @@ def steps_of(conn: apsw.Connection, number: int) -> tuple[ReplyStep, ...]:
     calls: tuple[ToolCall, ...] = ()
     for row in conn.execute(TRANSCRIPT, {"id": number, "after": 0}):
         k, at_ms, body, _ = cast("tuple[int, int, bytes, int]", row)
-        entry = _decode_done(body)
+        entry = decode_done(body)
         if entry.kind == "reply" or (entry.kind == "tool" and not steps):
             calls = entry.shown_calls
             steps.append(ReplyStep(k, at_ms, entry.shown_text if entry.kind == "reply" else "", ()))

@@ -218,6 +218,7 @@ SELECT (SELECT count(*) FROM instructions WHERE agent = :agent AND state IN ('le
   + (SELECT count(*) FROM instructions WHERE agent = :agent AND state = 'waiting')
 """
 LANE: Final = "SELECT lane FROM instructions WHERE id = ?"
+LAST: Final = "SELECT max(id) FROM instructions INDEXED BY instructions_ended WHERE agent = ? AND ended_ms IS NOT NULL"
 
 
 class _Queued(InstructionStatus, frozen=True):
@@ -236,8 +237,10 @@ def queue(conn: apsw.Connection, agent: str, now_ms: int, page: RowPage = WHOLE)
     values = {"agent": agent, "limit": page.limit + 1, "after": page.after or 0, "lane": lane or 0}
     found = rows.all_(conn.execute(QUEUE, values), QUEUE, _Queued)
     shown, following = page.cut(found, lambda row: instruction_id(row.number))
+    last = None if shown else conn.execute(LAST, (agent,)).get
     return QueueReport(
         agent=name_of(agent),
+        last=None if last is None else instruction_id(int(last)),
         instructions=tuple(_queued(conn, row, now_ms) for row in shown),
         total=int(conn.execute(QUEUED, {"agent": agent}).get),
         next=following,

@@ -49,7 +49,8 @@ def snapshot(
     return Snapshot(
         requests=tuple(
             rows.each(
-                conn.execute(REQUESTS), REQUESTS, Request, id=approval_id, space=place_of, since=rfc3339
+                conn.execute(REQUESTS, (TEXT_CHARACTERS,)),
+                REQUESTS, Request, id=approval_id, space=place_of, since=rfc3339,
             )
         ),
         questions=tuple(
@@ -92,8 +93,10 @@ def snapshot(
 
 
 REQUESTS: Final = """
-SELECT a.id, a.name, a.space, i.run, a.instruction, a.tool, a.requested_ms AS since
+SELECT a.id, a.name, a.space, i.run, a.instruction, a.tool, a.requested_ms AS since,
+  substr(CAST(shown(CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END) AS TEXT), 1, ?1) AS input
 FROM approvals AS a INDEXED BY approvals_open JOIN instructions AS i ON i.id = a.instruction
+LEFT JOIN blobs AS b ON b.hash = a.blob
 WHERE a.state = 'open' ORDER BY a.id
 """
 

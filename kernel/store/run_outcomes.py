@@ -39,16 +39,12 @@ class BindingOutcome(NamedTuple):
     binds: Binds
 
 
-def _bound(binds: bytes | None) -> Binds:
-    return Binds() if binds is None else _binds.decode(binds)
-
-
 binding_outcome = Sql("""
 SELECT type, CASE state WHEN 'resolved' THEN winner END AS winner, binds FROM ballots
 WHERE name = :name AND space = :space AND binding AND state <> 'open'
   AND run = coalesce((SELECT s.run FROM subspaces AS s WHERE s.space = :space),
     (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))
-""").row(BindingOutcome, binds=_bound)
+""").row(BindingOutcome, binds=lambda binds: Binds() if binds is None else _binds.decode(binds))
 """Return the outcome of the proposal ``name``, if it is binding and has ended."""
 
 

@@ -4,14 +4,18 @@ Queries for budgets use an index and depend on the window, not on the queue.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from functools import reduce
+from typing import Any, Final, Literal, NamedTuple
 
 import apsw
 import msgspec
+from msgspec.structs import asdict
 
 from kernel.store import rows
-from kernel.store.rows import Sql, instruction_sql
-from protocol.api.kernel import GROUPED_BY, GroupedBy, UsageGroup, UsageReport, UsageRow
+from kernel.store.rows import Sql, instruction_sql, select
+from kernel.store.transaction import rfc3339
+from protocol.api.kernel import GROUPED_BY, GroupedBy, UsageGroup, UsageNumbers, UsageReport, UsageRow
+from protocol.api.overview import OverviewHour
 from protocol.errors import Refused
 from protocol.instruction import ENDED, LARGEST, Status, Usage
 from protocol.names import SpaceId, number_of, place_of
@@ -31,8 +35,8 @@ class SpentAmounts(msgspec.Struct, frozen=True):
 
 OF_INSTRUCTION: Final = """
 SELECT input_tokens + output_tokens + cache_read_tokens + cache_write_tokens AS tokens, coalesce(cost_usd, 0.0) AS usd,
-  0 AS worked_ms
-FROM instructions WHERE id = ?
+  (SELECT coalesce(sum(a.worked_ms), 0) FROM attempts AS a WHERE a.instruction = i.id) AS worked_ms
+FROM instructions AS i WHERE i.id = ?
 """
 
 
@@ -40,14 +44,6 @@ def of_instruction(conn: apsw.Connection, instruction: str) -> SpentAmounts:
     """Return the amounts of one instruction over all its attempts."""
     found = conn.execute(OF_INSTRUCTION, (number_of(instruction, "i"),))
     return rows.one(found, OF_INSTRUCTION, SpentAmounts) or SpentAmounts(0, 0.0)
-
-
-WORKED: Final = "SELECT coalesce(sum(worked_ms), 0) FROM attempts WHERE instruction = ?"
-
-
-def worked_ms(conn: apsw.Connection, instruction: str) -> int:
-    """Return the working time of ended attempts of an instruction."""
-    return int(conn.execute(WORKED, (number_of(instruction, "i"),)).get)
 
 
 OF_AGENT: Final = """
@@ -86,39 +82,52 @@ class RunMoney(msgspec.Struct, frozen=True):
     wall_time_ms: int | None
 
 
-of_run = Sql("""
-SELECT mode, budget_tokens, budget_usd, spent_tokens, spent_usd, deadline_ms, wall_time_ms FROM workflows WHERE id = ?
-""").row(RunMoney)
+of_run = Sql(select(RunMoney, "workflows WHERE id = ?")).row(RunMoney)
 """Return the budget, spending and time limits of one run."""
 
 
-# One pass over the selected instructions. The result is small: agents, workspaces, models and states.
-TOTALS: Final = instruction_sql("""
-SELECT i.agent, CASE WHEN i.run IS NULL THEN '' ELSE i.space END AS place, coalesce(i.model, '') AS model, i.state,
-  count(*) AS instructions, {spent}, sum(i.steps) AS steps,
+# One pass over the selected instructions. Columns that were not requested form one group.
+USAGE: Final = """
+SELECT iif(:agent, i.agent, '') AS agent, iif(:workflow AND i.run IS NOT NULL, i.space, '') AS place,
+  iif(:model, coalesce(i.model, ''), '') AS model, iif(:day, date(i.ended_ms / 1000, 'unixepoch'), '') AS day, i.state,
+  count(*) AS instructions, CAST(total(max(i.attempts + i.crashes - 1, 0)) AS INTEGER) AS retries,
+  {spent}, sum(i.steps) AS steps,
   coalesce(sum((SELECT sum(a.worked_ms) FROM attempts AS a WHERE a.instruction = i.id)), 0) AS worked_ms,
   -- work with tokens but without a known price
   sum(i.cost_usd IS NULL AND i.input_tokens + i.output_tokens + i.cache_read_tokens
     + i.cache_write_tokens > 0) AS unpriced
-FROM instructions AS i
+FROM instructions AS i {period}
 -- a public name includes the spaces of all its runs, name#3
-WHERE (:space IS NULL OR i.space = :space OR substr(i.space, 1, length(:space) + 1) = :space || '#')
-  AND coalesce(:name, i.name) = i.name AND coalesce(:agent, i.agent) = i.agent
-GROUP BY 1, 2, 3, 4
-""")
+  AND (:space IS NULL OR i.space = :space OR substr(i.space, 1, length(:space) + 1) = :space || '#')
+  AND coalesce(:name, i.name) = i.name AND coalesce(:key, i.agent) = i.agent
+GROUP BY 1, 2, 3, 4, 5 LIMIT :limit
+"""
+TOTALS: Final = instruction_sql(USAGE.replace("{period}", "WHERE true"))
+# An index has the time of the end of work.
+IN_TIME: Final = (
+    "INDEXED BY instructions_ended WHERE i.ended_ms IS NOT NULL AND i.ended_ms >= :since AND i.ended_ms < :until"
+)
+ENDED_THEN: Final = instruction_sql(USAGE.replace("{period}", IN_TIME))
 
 
-class _TotalsRow(msgspec.Struct, frozen=True):
+class _UsageSums(msgspec.Struct, frozen=True):
     agent: str
     place: str
     """Empty for work outside of workflows."""
     model: str
+    day: str
     state: Status
     instructions: int
+    retries: int
     steps: int
     worked_ms: int
     unpriced: int
     usage: Usage
+
+
+def _sums(conn: apsw.Connection, statement: str, by: Sequence[GroupedBy], **values: Any) -> list[_UsageSums]:
+    grouped = {word: word in by for word in GROUPED_BY}
+    return rows.all_(conn.execute(statement, grouped | values | {"largest": LARGEST}), statement, _UsageSums)
 
 
 def report(
@@ -128,8 +137,7 @@ def report(
 
     ``name`` is an agent's name there, ``agent`` its key. Reads every instruction: call in a thread.
     """
-    values = {"space": space, "name": name, "agent": agent, "largest": LARGEST}
-    found = rows.all_(conn.execute(TOTALS, values), TOTALS, _TotalsRow)
+    found = _sums(conn, TOTALS, ("agent", "workflow", "model"), space=space, name=name, key=agent, limit=-1)
     return UsageReport(
         rows=_grouped(found, lambda row: row.agent),
         workflows=_grouped(found, lambda row: row.place),
@@ -138,53 +146,29 @@ def report(
     )
 
 
-def _grouped(found: list[_TotalsRow], column: Callable[[_TotalsRow], str]) -> tuple[UsageRow, ...]:
-    groups: dict[str, list[_TotalsRow]] = {}
+def _grouped(found: list[_UsageSums], column: Callable[[_UsageSums], str]) -> tuple[UsageRow, ...]:
+    groups: dict[str, list[_UsageSums]] = {}
     for row in found:
         groups.setdefault(place_of(column(row)), []).append(row)
     return tuple(_sum(key, groups[key]) for key in sorted(groups) if key)
 
 
-def _sum(key: str, found: Sequence[_TotalsRow]) -> UsageRow:
-    statuses: list[str] = sorted(ENDED)
-    ended = dict.fromkeys(statuses, 0)
-    usage = Usage()
-    instructions = steps = worked_ms = unpriced = 0
-    for row in found:
-        if row.state in ended:
-            ended[row.state] += row.instructions
-        usage = usage.plus(row.usage)
-        instructions += row.instructions
-        steps += row.steps
-        worked_ms += row.worked_ms
-        unpriced += row.unpriced
-    return UsageRow(
-        key=key,
-        usage=usage,
-        instructions=instructions,
-        failures=ended["failed"] + ended["dead"],
-        ended=ended,
-        steps=steps,
-        worked_seconds=worked_ms / 1000,
-        unpriced=unpriced,
+def _numbers(found: Sequence[_UsageSums]) -> UsageNumbers:
+    return UsageNumbers(
+        usage=reduce(Usage.plus, (row.usage for row in found), Usage()),
+        instructions=sum(row.instructions for row in found),
+        ended={one: sum(row.instructions for row in found if row.state == one) for one in sorted(ENDED)},
+        steps=sum(row.steps for row in found),
+        worked_seconds=sum(row.worked_ms for row in found) / 1000,
+        unpriced=sum(row.unpriced for row in found),
     )
 
 
-# Work by the time of its end, which an index has; columns that were not requested form one group.
-ENDED_THEN: Final = instruction_sql("""
-SELECT iif(:agent, i.agent, '') AS agent, iif(:workflow AND i.run IS NOT NULL, i.space, '') AS place,
-  iif(:model, coalesce(i.model, ''), '') AS model, iif(:day, date(i.ended_ms / 1000, 'unixepoch'), '') AS day, i.state,
-  count(*) AS instructions, CAST(total(max(i.attempts + i.crashes - 1, 0)) AS INTEGER) AS retries,
-  {spent}, sum(i.steps) AS steps,
-  coalesce(sum((SELECT sum(a.worked_ms) FROM attempts AS a WHERE a.instruction = i.id)), 0) AS worked_ms,
-  sum(i.cost_usd IS NULL AND i.input_tokens + i.output_tokens + i.cache_read_tokens
-    + i.cache_write_tokens > 0) AS unpriced
-FROM instructions AS i INDEXED BY instructions_ended
-WHERE i.ended_ms IS NOT NULL AND i.ended_ms >= :since AND i.ended_ms < :until
-  AND (:space IS NULL OR i.space = :space OR substr(i.space, 1, length(:space) + 1) = :space || '#')
-  AND coalesce(:name, i.name) = i.name AND coalesce(:key, i.agent) = i.agent
-GROUP BY 1, 2, 3, 4, 5 LIMIT :limit
-""")
+def _sum(key: str, found: Sequence[_UsageSums]) -> UsageRow:
+    row = _numbers(found)
+    return UsageRow(key=key, failures=row.ended["failed"] + row.ended["dead"], **asdict(row))
+
+
 GROUPS_LIMIT: Final = 5_000
 
 # Of each run with a landing in the period, the whole cost, including cost outside the period.
@@ -203,11 +187,6 @@ class Period(msgspec.Struct, frozen=True):
     by: tuple[GroupedBy, ...]
     since_ms: int
     until_ms: int
-
-
-class _EndedRow(_TotalsRow, frozen=True):
-    day: str
-    retries: int
 
 
 class _LandedRow(msgspec.Struct, frozen=True):
@@ -231,29 +210,24 @@ def over_time(
     none. Reads every instruction that ended then: call in a thread. Raises Refused (too_large).
     """
     values = {"since": period.since_ms, "until": period.until_ms, "space": space}
-    asked = {word: word in period.by for word in GROUPED_BY} | {"name": name, "key": agent, "largest": LARGEST}
-    cursor = conn.execute(ENDED_THEN, values | asked | {"limit": GROUPS_LIMIT + 1})
-    found = rows.all_(cursor, ENDED_THEN, _EndedRow)
+    found = _sums(conn, ENDED_THEN, period.by, name=name, key=agent, limit=GROUPS_LIMIT + 1, **values)
     if len(found) > GROUPS_LIMIT:
-        raise Refused(
-            "too_large", f"report has more than {GROUPS_LIMIT} rows", "request a shorter period or fewer groups"
-        )
+        hint = "request a shorter period or fewer groups"
+        raise Refused("too_large", f"report has more than {GROUPS_LIMIT} rows", hint)
     of_runs = agent is None and name is None
     landed = rows.all_(conn.execute(LANDED, values), LANDED, _LandedRow) if of_runs else []
-    groups: dict[tuple[str, ...], tuple[list[_EndedRow], list[_LandedRow]]] = {}
+    groups: dict[tuple[str, ...], tuple[list[_UsageSums], list[_LandedRow]]] = {}
     for row in found:
         groups.setdefault(_key(period, row.agent, row.place, row.model, row.day), ([], []))[0].append(row)
     of_runs_too = of_runs and not {"agent", "model"} & set(period.by)
     for one in landed if of_runs_too else ():
         groups.setdefault(_key(period, "", one.place, "", one.day), ([], []))[1].append(one)
     total = _group({}, found, landed if of_runs else None)
-    if not period.by:
-        return (total,)
     named = [
         _group(dict(zip(period.by, key, strict=True)), work, landings if of_runs_too else None)
         for key, (work, landings) in sorted(groups.items())
     ]
-    return (*named, total)
+    return (*named, total) if period.by else (total,)
 
 
 def _key(period: Period, agent: str, place: str, model: str, day: str) -> tuple[str, ...]:
@@ -261,20 +235,62 @@ def _key(period: Period, agent: str, place: str, model: str, day: str) -> tuple[
     return tuple(found[word] for word in period.by)
 
 
-def _group(key: dict[str, str], work: list[_EndedRow], landed: list[_LandedRow] | None) -> UsageGroup:
-    row = _sum("", work)
+def _group(key: dict[str, str], work: list[_UsageSums], landed: list[_LandedRow] | None) -> UsageGroup:
+    row = _numbers(work)
     merges = None if landed is None else sum(one.merges for one in landed)
     spent = sum(one.cost_usd or 0.0 for one in landed or ())
     return UsageGroup(
         key=key,
-        instructions=row.instructions,
-        ended=row.ended,
         success=round(row.ended["done"] / row.instructions, 4) if row.instructions else None,
         retries=sum(one.retries for one in work),
-        steps=row.steps,
-        usage=row.usage,
-        worked_seconds=row.worked_seconds,
-        unpriced=row.unpriced,
         merges=merges,
         cost_per_merge=round(spent / merges, 6) if merges and spent else None,
+        **asdict(row),
     )
+
+
+HOUR_MS: Final = 60 * MINUTE_MS
+
+# Spending by agent, and ended work in one pass over an index that has the time of its end.
+HOURS: Final = """
+SELECT hour * 3600000 AS at, CAST(total(tokens) AS INTEGER) AS tokens, round(total(usd), 6) AS cost_usd,
+  sum(ended) AS ended, sum(failed) AS failed FROM (
+  SELECT s.minute / 60 AS hour, s.tokens, s.usd, 0 AS ended, 0 AS failed
+  FROM agents AS a CROSS JOIN spending AS s ON s.agent = a.key AND s.minute >= :since * 60
+  UNION ALL
+  SELECT i.ended_ms / 3600000, 0, 0, 1, i.state IN ('failed', 'dead') FROM instructions AS i
+  INDEXED BY instructions_ended WHERE i.ended_ms IS NOT NULL AND i.ended_ms >= :since * 3600000)
+GROUP BY 1
+"""
+
+
+def hours(conn: apsw.Connection, now_ms: int) -> tuple[OverviewHour, ...]:
+    """Return the work of the last 24 hours, oldest first. Reads all of it: call in a thread."""
+    last = now_ms // HOUR_MS
+    found = rows.each(conn.execute(HOURS, {"since": last - 23}), HOURS, OverviewHour, at=rfc3339)
+    made = {row.at: row for row in found}
+    times = [rfc3339(hour * HOUR_MS) for hour in range(last - 23, last + 1)]
+    return tuple(made.get(at) or OverviewHour(at, 0.0, 0, 0, 0) for at in times)
+
+
+tokens_since = Sql("""
+SELECT CAST(total(s.tokens) AS INTEGER) FROM agents AS a CROSS JOIN spending AS s ON s.agent = a.key AND s.minute > ?
+""").scalar(int)
+"""Return the tokens that all agents used after a minute."""
+
+
+class Spent(NamedTuple):
+    """Usage of an agent or model at a time."""
+
+    name: str
+    at_ms: int
+    usage: Usage
+
+
+ended_usage = instruction_sql("""
+SELECT CASE :by WHEN 'agent' THEN i.agent ELSE coalesce(i.model, '') END AS name,
+  i.ended_ms / :bucket * :bucket AS at_ms, {spent}
+FROM instructions AS i INDEXED BY instructions_ended
+WHERE i.ended_ms IS NOT NULL AND i.ended_ms >= :since AND i.ended_ms < :until GROUP BY 1, 2 LIMIT :limit
+""").rows(Spent)
+"""Return the usage of work that ended in a period, by name and start of the bucket. Reads all of it."""

@@ -162,7 +162,8 @@ FROM (SELECT f.rowid AS id, sum(q.value ->> 2) AS score
     WHERE f.turn_words MATCH q.value ->> 0 AND f.rowid >= q.value ->> 1
     GROUP BY f.rowid) AS c
   CROSS JOIN turns AS t ON t.id = c.id CROSS JOIN spaces AS s ON s.id = t.space
-WHERE t.at_ms >= :since AND t.at_ms < :until
+WHERE t.at_ms >= :since AND t.at_ms < :until AND (:kind IS NULL OR t.kind = :kind)
+  AND (:space IS NULL OR s.space = :space OR substr(s.space, 1, length(:space) + 1) IN (:space || '#', :space || '~'))
 ORDER BY c.score DESC, t.id DESC LIMIT :limit
 """
 FIND_KEPT: Final = """
@@ -187,10 +188,15 @@ def search(
     since_ms: int = 0,
     until_ms: int = END,
     limit: int = CANDIDATES,
+    *,
+    kind: Kind | None = None,
+    space: str | None = None,
 ) -> Candidates:
-    """Return the ``limit`` best turns of ``agent`` in the period, by words of ``asked``."""
+    """Return the ``limit`` best turns of ``agent`` in the period, by words of ``asked``; of one ``kind`` and in all
+    runs of one ``space`` if given."""
     wanted, corpus, common = _asked(conn, agent, "history", asked)
-    values = {"asked": wanted, "since": since_ms, "until": until_ms, "limit": limit}
+    number = None if kind is None else _KINDS.index(kind)
+    values = {"since": since_ms, "until": until_ms, "limit": limit, "kind": number, "space": space, "asked": wanted}
     found = tuple(Hit(_place(row[:6]), float(row[6]), int(row[7])) for row in conn.execute(FIND, values))
     return Candidates(found, corpus, common)
 

@@ -23,7 +23,7 @@ from kernel.workflows.find import Checkout
 from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.members import specs
 from kernel.workflows.variables import FOLDER, Value, environment_names, parse_params, start_values
-from kernel.workflows.workspace import delivery_demands, task_demands, tree_demands, workspace_settings
+from kernel.workflows.workspace import delivery_demands, tree_demands, workspace_settings
 from protocol.api.document import FileError
 from protocol.api.runs import RunOptions
 from protocol.api.workflows import StartRequest
@@ -181,7 +181,7 @@ def workflow_units(loaded: LoadedWorkflow) -> tuple[TrustUnit, ...]:
     own += [f"setup runs: {step.shell}" for step in loaded.definition.setup]
     own += tree_demands(loaded.definition)
     own += delivery_demands(loaded.definition)
-    own += task_demands(loaded.definition)
+    own += [f"before {one.title} is done, this checks it: {one.check}" for one in loaded.definition.tasks if one.check]
     scheduled = ((name, entry.schedule) for name, entry in loaded.definition.agents.items())
     own += [wakes_text(name, schedule) for name, schedule in scheduled if schedule is not None]
     own += [f"it reads ${name} of your environment" for name in environment_names(loaded.definition)]
@@ -195,11 +195,6 @@ def workflow_units(loaded: LoadedWorkflow) -> tuple[TrustUnit, ...]:
         for one in agent_units(definition, loaded.project, resources_of(definition, loaded.project, loaded.root))
     )
     return (*((unit(workflow_subject(loaded.path), own),) if own else ()), *members)
-
-
-def workflow_demands(loaded: LoadedWorkflow) -> list[str]:
-    """Return the demands of starting the workflow, verbatim."""
-    return [demand for one in workflow_units(loaded) for demand in one.demands]
 
 
 def _values(

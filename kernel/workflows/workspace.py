@@ -79,11 +79,6 @@ def check_deliver(definition: WorkflowDefinition, node: Node, problems: Diagnost
         problems.add(place_at(node, "deliver.when"), "deliver.when", message, "add verdict:, or write when: done")
 
 
-def task_demands(definition: WorkflowDefinition) -> Iterator[str]:
-    """Yield the demands of its tasks: commands, verbatim."""
-    yield from (f"before {one.title} is done, this checks it: {one.check}" for one in definition.tasks if one.check)
-
-
 def check_tasks(definition: WorkflowDefinition, node: Node, problems: Diagnostics) -> None:
     """Report errors in ``tasks`` of ``definition``."""
     if not definition.tasks:

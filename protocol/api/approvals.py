@@ -118,23 +118,9 @@ class GrantList(Page, frozen=True, kw_only=True):
 
 
 NeedKind = Literal[
-    "project",
-    "approval",
-    "vote",
-    "agent_error",
-    "silent",
-    "credentials",
-    "quota",
-    "limit",
-    "answer",
-    "node",
-    "task",
-    "trust",
-    "webhook",
-    "memory",
-    "soul",
-    "dead",
-]
+    "project", "approval", "vote", "agent_error", "silent", "credentials", "quota", "limit", "answer", "node", "task",
+    "trust", "webhook", "memory", "soul", "dead",
+]  # fmt: skip
 
 
 class NeedAction(Body, frozen=True, kw_only=True):

@@ -284,6 +284,8 @@ class QueueReport(Page, frozen=True, kw_only=True):
 
     agent: str
     instructions: tuple[QueueRow, ...]
+    last: str | None = None
+    """The agent's newest ended instruction, if no instruction is unfinished."""
     schema: str = "awk/queue/1"
 
 
@@ -325,3 +327,19 @@ class InstructionList(Page, frozen=True, kw_only=True):
     space: str | None
     instructions: tuple[InstructionRow, ...]
     schema: str = "awk/instruction-list/1"
+
+
+UnblockAction = Literal["resume", "continue", "retry", "reset"]
+
+
+class Unblocked(Document, frozen=True, kw_only=True):
+    """``awk unblock``: the action that was taken for ``subject``, an agent, a workflow or an instruction."""
+
+    target: str
+    action: UnblockAction
+    subject: str
+    because: str
+    """State, wait reason or reached limit that blocked the work."""
+    instructions: tuple[str, ...] = ()
+    """Instructions that now continue."""
+    schema: str = "awk/unblock/1"

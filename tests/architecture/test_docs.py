@@ -24,7 +24,7 @@ from kernel.inspect.schema import ROOTS, events_schema_text, schema_text
 from kernel.inspect.validate import validate
 from kernel.operations.table import verbs_text
 from protocol.tools import BUILT_IN, CONTEXT_FAMILIES
-from tests.architecture import decisions_page, promises_page, reference_pages
+from tests.architecture import decisions_page, manual_page, promises_page, reference_pages
 from tests.architecture.sources import ROOT, product
 from tests.contracts import frames_schema
 from tests.contracts.backends_page import page
@@ -63,6 +63,7 @@ GENERATED: Final[dict[str, Callable[[], str]]] = {
     "schema/frames.json": frames_schema.schema_text,
     "docs/reference/backends.md": page,
     "docs/reference/commands.md": commands_page,
+    "docs/man/awk.1": manual_page.page,
     "interface/verbs.json": verbs_text,
     "docs/contributing/promises.md": promises_page.page,
     "docs/contributing/decisions/index.md": decisions_page.page,

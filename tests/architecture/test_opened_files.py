@@ -34,7 +34,6 @@ OPENED: Final[dict[str, str]] = {
     "kernel/git/file_exchange.py::recorded": STATE,
     # awk: it runs with the rights of who types it, and tells nobody else.
     "interface/autostart.py::Starter._gave_up": STATE,
-    "interface/claude_file.py::read_text": NAMED,
     "interface/cli/archive.py::Archive.__init__": NAMED,
     "interface/cli/commands/agent_edit.py::edit_by_hand": MADE,
     "interface/cli/commands/agent_edit.py::_new_folder": "an empty file of the user's, that must not be there",

@@ -9,6 +9,7 @@ from zipfile import ZipFile
 import pytest
 
 from tests.architecture.sources import PACKAGES, ROOT
+from worker.fork.preload import ADAPTERS
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +64,12 @@ def test_the_wheel_installs_both_commands_as_scripts_of_plain_sh(wheel: Path) ->
 
 
 @pytest.mark.wheel
+def test_the_wheel_installs_a_manual_page_for_each_command(names: frozenset[str]) -> None:
+    pages = {name.partition("/man/man1/")[2] for name in names if "/data/share/man/" in name}
+    assert pages == {"awk.1", "agent-worker.1"}
+
+
+@pytest.mark.wheel
 def test_the_shim_looks_for_the_package_under_its_name(wheel: Path) -> None:
     name = wheel.name.split("-", maxsplit=1)[0]
     assert f"/{name}-*.dist-info" in (ROOT / "interface/agent-worker.sh").read_text()
@@ -78,6 +85,14 @@ def test_every_dependency_is_pinned_in_the_constraints() -> None:
     assert [line for line in lines if "://" in line or line.startswith("-")] == []
 
 
+def test_the_default_contains_every_extra_of_a_model_client() -> None:
+    """Decisions 14.3: an extra names what an installation may leave out."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    for dialect in ADAPTERS:
+        (client,) = project["optional-dependencies"][dialect]
+        assert client in project["dependencies"]
+
+
 def _plain(requirement: str) -> str:
     name = requirement.partition("=")[0].partition(">")[0].partition("<")[0]
     return name.strip().lower().replace("_", "-")
@@ -85,6 +100,6 @@ def _plain(requirement: str) -> str:
 
 @pytest.mark.wheel
 def test_the_wheel_has_the_page(names: frozenset[str]) -> None:
-    files = {f"interface/web/{path.name}" for path in (ROOT / "interface/web").iterdir()}
+    files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "interface/web").rglob("*") if path.is_file()}
     assert "interface/web/index.html" in files
     assert files <= names

@@ -22,7 +22,7 @@ OWN_TAGS: Final = (
     "label", "select", "option", "datalist", "textarea", "details", "summary", "kbd", "svg", "g", "path",
     "rect", "line", "circle", "text", "polyline", "polygon", "marker", "defs", "noscript", "strong", "em", "b",
     "i", "progress", "meter", "output", "article", "footer", "figure", "figcaption", "fieldset", "legend",
-    "tspan", "desc",
+    "tspan", "desc", "canvas", "hr", "br", "del", "blockquote",
 )  # fmt: skip
 """Of what the page makes itself; payloads bring others."""
 
@@ -103,7 +103,15 @@ def places() -> list[str]:
     """Everything that can be opened in the page, what names itself by a payload too."""
     space = "team:main"
     found = [f"space/{space}/{part}" for part in ("channel", "documents", "tasks", "votes")]
-    found += ["doc/team:main/notes.md", "doc/team:main/said.md", "run/r1", "approval/a1"]
+    found += [
+        "doc/team:main/notes.md",
+        "doc/team:main/said.md",
+        "run/r1",
+        "run/r1/graph",
+        "run/r1/spending",
+        "run/r1/changes",
+        "approval/a1",
+    ]
     found += [f"agent/{name}" for name in ("loud@team", "asking", "failing", "quiet@team")]
     for number in range(1, 4):
         found += [f"instruction/i{number}{part}" for part in ("", "/prompt", "/attempts", "/changes")]

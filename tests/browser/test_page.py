@@ -16,6 +16,7 @@ VIEWS = (
     "agent/asking", "instruction/i3", "instruction/i3/prompt", "instruction/i3/attempts",
     "space/team:main/channel", "space/team:main/documents", "space/team:main/tasks", "space/team:main/votes",
     "doc/team:main/notes.md", "run/r1", "approval/a1", "message/m1", "search/hello",
+    "run/r1/graph", "run/r1/spending", "run/r1/changes", "instruction/i3/steps/1", "spending/all",
 )  # fmt: skip
 """A place of each kind."""
 

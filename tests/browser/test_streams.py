@@ -134,6 +134,27 @@ def test_fifty_thousand_events_cost_a_page_nothing_and_one_that_was_behind_littl
     assert max(heaps) < HEAP_BYTES
 
 
+def test_a_hundred_agents_and_ten_thousand_messages_leave_the_first_paint_as_it_was(
+    kernel_process: Project, opened: Open
+) -> None:
+    project = kernel_process
+    alone = min(painted_ms(opened(project)) for _ in range(2))
+    agents = {f"a{number}": {"model": "mock/x", "mock": [{"text": "hello"}]} for number in range(100)}
+    project.write(".workflows/team.yaml", json.dumps({"agents": agents}))
+    project.ask("POST", "/workflows", {"workflow": "team", "trust": True})
+    say(project, 10_000)
+    tabs = [opened(project) for _ in range(3)]
+    paints = [painted_ms(tab) for tab in tabs]
+    logger.info("first paint %s ms (%.0f before), heap %.1f MB", paints, alone, heap_bytes(tabs[-1]) / 2**20)
+    assert min(paints) < max(PAINT_MS, 2 * alone)
+    tabs[0].page.wait_for_selector("#idle:visible")
+    assert tabs[0].page.inner_text("#idle") == "100 idle" and tabs[0].page.locator("#agents tbody tr").count() == 0
+    tabs[0].page.click("#idle")
+    tabs[0].page.wait_for_selector('#agents tr[data-agent="a99@team:main"]')
+    tabs[0].go("space/team:main/channel")
+    assert len(said(tabs[0])) == 100 and tabs[0].errors == []
+
+
 def test_seven_tabs_share_one_stream_and_all_show_the_same(kernel_process: Project, opened: Open) -> None:
     project = kernel_process
     begun(project)

@@ -104,8 +104,10 @@ def situations(project: Project, tmux: Tmux) -> Iterator[tuple[str, str]]:
     ended(project, "writer")
     tmux.press("q")
     tmux.until(lambda rows: rows[-1:] == ["0 $"])
+    tmux.resize(120)
     tmux.command("awk needs")
     yield "needs", "7 $"
+    tmux.resize(100)
     tmux.command("awk attach editor")
     tmux.until(QUESTION)
     tmux.type("d")

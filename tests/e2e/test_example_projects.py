@@ -1,5 +1,6 @@
 """The examples of a review, of a vote and of a node, as they are delivered."""
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -40,6 +41,19 @@ def test_the_reviewer_finds_both_defects_and_approves_once_they_are_answered(rep
     assert answered.startswith("@reviewer 2. Right again")
     assert approved.startswith("APPROVED")
     assert (report["status"], report["instructions"]["done"]) == ("done", 3)
+
+
+def test_the_findings_of_the_review_are_in_its_reports(repository: Project) -> None:
+    ran = repository.awk("run", "review", "--trust", "--report", "sarif:found.sarif")
+    assert ran.code == 0, ran.err
+    lines = (repository.root / "pricing.py").read_text().splitlines()
+    places = [
+        found["locations"][0]["physicalLocation"]
+        for found in json.loads((repository.root / "found.sarif").read_text())["runs"][0]["results"]
+    ]
+    assert [place["artifactLocation"]["uri"] for place in places] == ["pricing.py"] * 2
+    said = [lines[place["region"]["startLine"] - 1].strip() for place in places]
+    assert said == ["return total(prices) / len(prices)", "for count in range(1, len(prices)):"]
 
 
 def test_the_reviewer_reads_the_diff_and_not_the_script(repository: Project) -> None:

@@ -126,3 +126,29 @@ def test_a_command_that_only_a_restored_database_has_runs_once_its_owner_trusts_
         wait_until((other.root / "PWN").exists)
     finally:
         other.stop()
+
+
+def test_a_dotenv_file_reaches_agents_by_consent(project: Project) -> None:
+    """env_file: not before awk trust, not after a change; a bad file does not prevent the start."""
+    project.write(".agents.yaml", "env_file: .env\n")
+    project.write(".env", "TOKEN='a b'\n")
+    project.agent("bob", 'shell: "echo token=$TOKEN"', more="env: [TOKEN]")
+
+    def told() -> str:
+        said = project.send("bob")
+        assert project.awk("wait", said, "--for", "done").code == 0
+        steps = project.awk("show", said, "--steps", "--full").out
+        assert project.awk("stop", "--yes").code == 0
+        return steps
+
+    assert project.awk("start").code == 0
+    assert "token=a b" not in told()
+    assert ".env sets TOKEN" in project.awk("trust", "--json").out
+    assert project.awk("trust", "--yes").code == 0
+    assert project.awk("start").code == 0
+    assert "token=a b" in told()
+    for text in ("TOKEN=changed\n", "no variable\n"):
+        project.write(".env", text)
+        assert project.awk("start").code == 0
+        assert "token=changed" not in told()
+    assert project.awk("validate").code == 78

@@ -5,8 +5,8 @@ import { readFileSync } from "node:fs";
 
 const web = new URL("../../interface/web/", import.meta.url);
 const load = (name) => import(new URL(name, web));
-const [text, stream, needs, tasks, table, runs, drawer, dom, words] = await Promise.all(
-	["text", "stream", "needs", "tasks", "table", "runs", "drawer", "dom", "words"].map((name) => load(`${name}.js`)),
+const [text, stream, needs, tasks, table, timeline, drawer, dom, words, diff, markdown, spending] = await Promise.all(
+	["text", "stream", "needs", "tasks", "table", "timeline", "drawer", "dom", "words", "diff", "markdown", "spending"].map((name) => load(`${name}.js`)),
 );
 const asked = JSON.parse(readFileSync(0, "utf8"));
 
@@ -18,8 +18,10 @@ const told = [
 	{ id: "8", type: "bye", data: "{}" },
 ];
 for (let at = 0; at <= sent.length; at += 1) {
-	const parser = new stream.Parser();
-	assert.deepEqual([...parser.push(sent.slice(0, at)), ...parser.push(sent.slice(at))], told);
+	const heard = [];
+	const body = ReadableStream.from([sent.slice(0, at), sent.slice(at)]).pipeThrough(new TextEncoderStream());
+	for await (const events of stream.eventsOf({ body })) heard.push(...events);
+	assert.deepEqual(heard, told);
 }
 
 // A command of a need is the request that the command makes, or is left to a terminal.
@@ -34,12 +36,49 @@ assert.equal(new Set(drawn.nodes.map(({ x, y }) => `${x} ${y}`)).size, graph.len
 assert.equal(tasks.layout([{ id: "a", needs: ["b"] }, { id: "b", needs: ["a"] }]).nodes.length, 2);
 assert.deepEqual(tasks.layout([]), { nodes: [], edges: [], width: 0, height: 0 });
 
-// Bars and ticks are within the time that is shown; what runs goes on until now.
-const now = Date.parse("2026-01-01T00:00:10Z");
-const second = (n) => new Date(now - 10_000 + n * 1000).toISOString();
-const { lanes } = runs.lanesOf([{ attempts: [{ started_at: second(0), ended_at: second(5) }, { started_at: second(6), ended_at: null }], steps: [{ at: second(1) }] }], now);
-assert.deepEqual(lanes, [{ bars: [[0, 0.5], [0.6, 0.4]], ticks: [0.1] }]);
-assert.deepEqual(runs.lanesOf([], now).lanes, []);
+// Bars lie within the time that is shown, and what runs goes on until now; each sender has a row, also without a lane.
+const now = 10_000;
+const second = (n) => new Date(n * 1000).toISOString();
+const lanes = [{ agent: "al", marks: [{ kind: "vote", at: second(5), id: "p1", label: "" }], bars: [{ kind: "tool", at: second(2), until: second(4) }, { kind: "attempt", at: second(0), until: null }, { kind: "wait", at: second(0), until: second(1) }] }];
+const messages = [{ seq: 1, at: second(5), from: "user", to: ["al"], text: "" }];
+const shown = timeline.placed({ lanes, messages }, 2000, 10_000, now);
+assert.deepEqual(shown.names, ["user", "al"]);
+assert.deepEqual(shown.bars.map(({ kind, row, x, width }) => [kind, row, x, width]), [["attempt", 1, -1, 101], ["tool", 1, 0, 25]]);
+assert.deepEqual([shown.marks[0].x, shown.arrows[0].row, shown.arrows[0].goal], [37.5, 0, 1]);
+assert.deepEqual(timeline.placed({ lanes: [], messages: [] }, 0, 0, now).names, []);
+assert.deepEqual(timeline.zoomed([0, 100], [0, 100], 0.5), [25, 75]);
+assert.deepEqual(timeline.zoomed([25, 75], [0, 100], 1, 0, 1), [50, 100]);
+assert.equal(timeline.zoomed([25, 75], [0, 100], 2), null);
+
+// A diff is split into files and numbered; a removed line that looks like a header is not one.
+const [one, other] = diff.filesOf("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -3,2 +3,2 @@ f\n same\n--- a/y\n+new\ndiff --git a/z b/z\n--- a/z\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone\n");
+assert.deepEqual(one.lines.slice(1), [["same", 3, 3, "same"], ["removed", 4, null, "-- a/y"], ["added", null, 4, "new"]]);
+assert.deepEqual([one.file, one.lines.length, other.file, other.lines.map(([kind]) => kind)], ["x", 4, "z", ["at", "removed"]]);
+assert.deepEqual(diff.changeOf("a\nb\nc", "a\nx\nc").map(([kind, , , of]) => kind[0] + of), ["sa", "rb", "ax", "sc"]);
+assert.deepEqual(diff.changeOf("", "a").map(([kind]) => kind), ["added"]);
+for (const input of [null, {}, { path: 1, old: "a", new: "b" }, { path: "a", old: {}, new: "b" }]) assert.equal(diff.callDiff({ tool: "edit", input }), null);
+assert.equal(diff.callDiff({ tool: "bash", input: { path: "a", content: "b" } }), null);
+
+// Markdown makes links of few schemes, images none, and HTML stays text; a parser in need leaves the text as it is.
+const flat = (made) => (Array.isArray(made) ? made.map(flat).join("") : made?.props ? `«${made.type.name ?? made.type}${made.props.href ? ` ${made.props.href}` : ""}»${flat(made.props.children)}` : String(made ?? ""));
+const elements = (of) => flat(markdown.elementsOf(of));
+assert.match(elements("[a](https://x.y) <https://z> [b](#c)"), /«a https:\/\/x\.y».*«a https:\/\/z».*«a #c»/);
+for (const of of ["[a](javascript:x)", "![a](javascript:x)", "[a](data:text/html,x)", "[a](//x)", "[a](/page)", "<b onclick=x>b</b>", "[a](java\tscript:x)", "[a](&#106;avascript:x)"]) assert.doesNotMatch(elements(of), /«(a|b|img)\b/, of);
+assert.match(elements("# h\n\n- [x] a\n\n|a|\n|-|\n|b|"), /«p».*h.*☑.*«table»/s);
+for (const of of [">".repeat(5000), "[".repeat(5000), "*a ".repeat(5000), "- ".repeat(3000), "`".repeat(5000), "<".repeat(5000), "|a".repeat(3000), "|a".repeat(2000) + "\n" + "|-".repeat(2000) + "\n" + "a\n".repeat(5000)]) {
+	const began = performance.now();
+	markdown.elementsOf(of);
+	assert.ok(performance.now() - began < 2000, of.slice(0, 5));
+}
+for (const of of ["a".repeat(2001) + "@", `|${"a|".repeat(200)}\n`.repeat(49) + "a\n".repeat(60)]) assert.equal(markdown.elementsOf(of), null);
+assert.notEqual(markdown.elementsOf(`|a|b|\n|-|-|\n${"|c|d|\n".repeat(1000)}${"word ".repeat(2000)}`), null);
+
+assert.deepEqual(spending.columnsOf([{ points: [{ at: second(1), v: 2 }] }, { points: [{ at: second(0), v: 3 }] }], (of) => of.v, 1), [[-1, 0, 1, 2], [0, 0, 2, 0], [0, 3, 0, 0]]);
+
+// The text of a reply grows while it is written, and is dropped once the step is stored.
+stream.heard([], [["i1", "ab"], ["i2", "x"]]);
+stream.heard([{ type: "instruction.step", instruction: "i2" }], [["i1", "c"]]);
+assert.deepEqual([...stream.live], [["i1", "abc"]]);
 
 // Addresses lead to views, and nothing else does.
 assert.deepEqual(drawer.pathOf("#/agent/alice%40review%3Amain"), ["agent", "alice@review:main"]);

@@ -26,6 +26,17 @@ from protocol.api.kernel import BackendList, BackendRow, HeldAgent, KernelInfo, 
 from protocol.api.messages import Channel, Inbox, InboxRow
 from protocol.api.processes import Ps, PsRow
 from protocol.api.runs import DiffCommit, DiffFile, DiffReport, DiffStat, RunList, RunReport, RunRow, WorktreeDiff
+from protocol.api.timeline import (
+    GraphEdge,
+    GraphNode,
+    LeftOut,
+    RunGraph,
+    Timeline,
+    TimelineBar,
+    TimelineLane,
+    TimelineMark,
+    TimelineMessage,
+)
 from protocol.api.workflows import WorkflowRow
 from protocol.instruction import Usage
 from protocol.message import Message
@@ -87,6 +98,33 @@ def instruction(name: str = "i7", status: Any = "done", text: str = "the answer"
         steps=steps, approvals=asked, usage=Usage(input_tokens=5), text=text,
         handover=Handover(done=text, next=text, open=(text,), files=(text,), at=AT), **more,
     )  # fmt: skip
+
+
+def timeline(text: str, **more: Any) -> Timeline:
+    """A run with ``text`` in each place that an agent, a model or a user may write to."""
+    bars = (
+        TimelineBar("attempt", AT, None, "i7", None, text, False),
+        TimelineBar("tool", AT, None, "i7", 2, text, False),
+    )
+    mark = TimelineMark(kind="approval", at=AT, id=text, label=text)
+    fields: dict[str, Any] = {
+        "run": "r12", "space": text, "status": "failed", "report": report(text, messages=(), branches={text: text}),
+        "why": text, "since": AT, "until": None, "left_out": LeftOut(2, 1),
+        "lanes": (TimelineLane(agent=text, bars=bars, marks=(mark,)), TimelineLane(agent="quiet")),
+        "messages": (
+            TimelineMessage(seq=1, at=AT, sender=text, to=("quiet",), kind="said", text=text),
+            TimelineMessage(seq=2, at=AT, sender="quiet", to=(text, "gone"), kind="said", text=text),
+        ),
+        **more,
+    }  # fmt: skip
+    return Timeline(**fields)
+
+
+def graph(text: str) -> RunGraph:
+    edges = (GraphEdge(sender=text, to="quiet", messages=3, mentions=1),)
+    return RunGraph(
+        run=text, nodes=(GraphNode(name=text, messages=3), GraphNode(name="quiet", messages=0)), edges=edges
+    )
 
 
 def worktree(text: str) -> WorktreeDiff:
@@ -169,6 +207,8 @@ def read_answers(text: str) -> dict[str, Any]:
         ),
         "GET /instructions/i7": instruction(text=text, cause=text, error_class="crash"),
         "GET /runs/review:main": report(text),
+        "GET /runs/review:main/timeline": timeline(text),
+        "GET /runs/review:main/graph": graph(text),
         "GET /status": StatusReport(state="up", kernel=about, agents={"idle": 2}, held=(held,), workflows=(runs,),
             broken=(FileError(path=text, line=1, column=2, where="model", message=text),)),
         "GET /spaces/review:main/channel": Channel(space="review:main", messages=said),
@@ -196,6 +236,9 @@ READS = {
     "show i7 --prompt": "GET /instructions/i7/prompt",
     "show i7": "GET /instructions/i7",
     "show review": "GET /runs/review:main",
+    "show review --timeline": "GET /runs/review:main/timeline",
+    "show review --graph dot": "GET /runs/review:main/graph",
+    "show review --graph mermaid": "GET /runs/review:main/graph",
     "status": "GET /status",
     "channel @review": "GET /spaces/review:main/channel",
     "peek alice": "GET /spaces/dm:alice/channel",

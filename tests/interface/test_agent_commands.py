@@ -160,7 +160,7 @@ def test_an_agent_of_claude_is_translated_and_what_is_lost_is_said(cli: Cli) -> 
     assert ran.json()["schema"] == "awk/agent-file/1"
     assert ran.json()["remarks"] == [
         "not converted: color: blue has no counterpart yet",
-        "not converted: tools: that it only reads; files brings edit and write too, which approval: deny refuses",
+        "not converted: tools: files also allows edit and write; approval: deny refuses them",
         "not converted: name: code-reviewer is called reviewer here",
     ]
 

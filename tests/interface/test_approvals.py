@@ -1,5 +1,7 @@
 """pending, approve, deny: what waits for a person, and what that person says."""
 
+import json
+import shlex
 from typing import Any, get_args
 
 import msgspec
@@ -29,7 +31,7 @@ def test_what_waits_is_listed_as_patterns_are_compared_with_it(cli: Cli, kernel:
     """contracts 7 and 9: pending; the input is its canonical JSON, keys sorted."""
     kernel.answers["GET /approvals"] = Pending(approvals=(ApprovalRow(**ROW, input=PUSH),))
     ran = cli("pending")
-    assert '{"and":[1,null],"command":"git push"}' in ran.out.splitlines()[1]
+    assert ran.out.splitlines()[2] == '  {"and":[1,null],"command":"git push"}'
     (row,) = cli("pending", "--json").json()["approvals"]
     assert (row["id"], row["input"]) == ("a3", PUSH)
     kernel.answers["GET /approvals"] = Pending(approvals=())
@@ -42,6 +44,21 @@ def test_one_request_is_shown_with_all_of_its_input(cli: Cli, kernel: KernelDoub
     assert lines[0] == f"a3: coder in review:main asks for bash (open, until {AT})"
     assert lines[1] == "reason: to publish"
     assert '  "command": "git push"' in lines
+
+
+def test_an_input_is_shown_as_always_wants_it(cli: Cli, kernel: KernelDouble) -> None:
+    """Each blank counts, and no window cuts it."""
+    given = {"command": "printf  'a   b' " + "x" * 200}
+    exact = json.dumps(given, separators=(",", ":"))
+    kernel.answers |= {
+        "GET /approvals": Pending(approvals=(ApprovalRow(**ROW, input=given),)),
+        "GET /approvals/a3": msgspec.structs.replace(OPEN, input=given),
+    }
+    assert cli("pending", terminal=True).out.splitlines()[2] == f"  {exact}"
+    (command,) = (line for line in cli("needs", "a3").out.splitlines() if line.startswith("awk approve"))
+    assert shlex.split(command) == ["awk", "approve", "a3", "--always", exact]
+    kernel.answers["GET /approvals/a3"] = msgspec.structs.replace(OPEN, input={"command": "rm *"})
+    assert "--always" not in cli("needs", "a3").out
 
 
 def test_requests_are_decided_with_a_reason(cli: Cli, kernel: KernelDouble) -> None:

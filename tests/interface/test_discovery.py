@@ -119,7 +119,7 @@ def test_half_an_environment_is_an_error(cli: Cli, kernel: KernelDouble) -> None
     ran = cli("ps")
     assert ran.code == 4
     assert "AGENT_WORKER_TOKEN is missing" in ran.err
-    assert "to use a local kernel" in ran.err
+    assert "the kernel of this machine needs neither" in ran.err
     assert kernel.asked == []
 
 

@@ -85,16 +85,33 @@ def test_the_examples_can_be_listed(cli: Cli) -> None:
     assert list(cli.root.rglob("*.yaml")) == []
 
 
-def test_what_is_there_stays(cli: Cli) -> None:
-    """Never overwrites: a second time nothing is written, and a file of the user's is left alone."""
+def test_an_example_that_is_complete_stays_as_it_was_edited(cli: Cli) -> None:
+    """Never overwrites: a second time nothing is written, and an edited file is left alone. A missing file comes."""
+    cli("init")
     mine = cli.root / ".agents" / "alice.yaml"
+    (cli.root / ".workflows/hello.yaml").unlink()
+    assert cli("init").out == ".workflows/hello.yaml\n"
     mine.write_text("mine")
     ran = cli("init")
-    assert (ran.code, mine.read_text()) == (0, "mine")
-    assert ".workflows/hello.yaml" in ran.out
-    assert ".agents/alice.yaml" not in ran.out
+    assert (ran.code, ran.out, mine.read_text()) == (0, "", "mine")
     assert ".agents/alice.yaml already exists" in ran.err
-    assert cli("init").out == ""
+
+
+@pytest.mark.parametrize("other", ["review", "a file of the user's", "a dangling link"])
+def test_an_example_does_not_mix_with_other_files(other: str, cli: Cli) -> None:
+    """team has agents of the names of review's: nothing of it is written."""
+    mine = cli.root / ".agents/coder.yaml"
+    if other == "review":
+        assert cli("init", "--example", "review").code == 0
+    elif other == "a dangling link":
+        mine.symlink_to(cli.root / "nowhere")
+    else:
+        mine.write_text("mine")
+    before = sorted(cli.root.rglob("*"))
+    ran = cli("init", "--example", "team")
+    assert (ran.code, ran.out, sorted(cli.root.rglob("*"))) == (2, "", before)
+    assert ran.err.startswith("error: the example team would mix with other files: .agents/coder.yaml")
+    assert "nothing was written" in ran.err
 
 
 @pytest.mark.parametrize(

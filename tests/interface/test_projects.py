@@ -97,8 +97,8 @@ def test_one_that_does_not_answer_hides_no_other(
     ran = cli("ps", "-A", "--json")
     assert ([(row["project"], row["name"]) for row in ran.json()["agents"]], ran.code) == ([(odd, "alice")], 69)
     assert (f"{cli.root}: a bug" in ran.err, "deaf" in ran.err, "dead: its kernel has exited" in ran.err) == (True,) * 3
-    quiet = cli("ps", "-A", "-q").out
-    assert shlex.split(quiet) == ["alice", "--project", odd]
+    for named in ((), ("alice", "nobody")):
+        assert shlex.split(cli("ps", "-A", "-q", *named).out) == ["alice", "--project", odd]
     needs = cli("needs", "-A", "--json")
     (command,) = (action["command"] for item in needs.json()["items"] for action in item["actions"])
     assert (shlex.split(command), needs.code) == (["awk", "approve", "a3", "--project", odd], 7)

@@ -19,7 +19,18 @@ from protocol.instruction import Usage
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import Asked, KernelDouble, Stream, problem, sse
-from tests.interface.samples import AT, READS, VOTE, event, instruction, message, message_event, ps_row, read_answers
+from tests.interface.samples import (
+    AT,
+    READS,
+    VOTE,
+    event,
+    instruction,
+    message,
+    message_event,
+    ps_row,
+    read_answers,
+    report,
+)
 
 ALL_HOSTILE = " ".join(HOSTILE).encode("utf-8", "replace").decode()
 """As it can come over the wire: JSON has no lone surrogates."""
@@ -101,7 +112,7 @@ def test_a_terminal_gets_what_fits(cli: Cli, kernel: KernelDouble) -> None:
     """contracts 7: COLUMNS is honoured; colour only on a terminal, and not with NO_COLOR."""
     cli.environ |= {"COLUMNS": "40", "NO_COLOR": "1"}
     kernel.answers |= read_answers("reads")
-    assert max(map(len, cli("ps", terminal=True).out.splitlines())) == 40
+    assert max(map(len, cli("ps", terminal=True).out.splitlines())) <= 40, "only whole columns"
     del cli.environ["NO_COLOR"]
     assert "\x1b[1m" in cli("ps", terminal=True).out
     cli.environ["CI"] = "true"
@@ -304,6 +315,9 @@ def test_logs_leave_the_conversation_out(cli: Cli, kernel: KernelDouble) -> None
     assert [e["seq"] for e in cli("logs", "alice", "--jsonl").jsonl()] == [3]
     assert [e["seq"] for e in cli("logs", "bob@review", "--jsonl").jsonl()] == [4]
     assert kernel.of("GET", "/events")[-1].query["space"] == "review:main"
+    kernel.answers |= {"GET /agents/alice": {}, "GET /spaces/review:main/members": {"members": []}}
+    assert [e["seq"] for e in cli("logs", "alice", "bob@review", "--jsonl").jsonl()] == [3, 4]
+    assert "space" not in kernel.of("GET", "/events")[-1].query
     assert cli("logs", "alice").out == f"{AT} attempt.ended dm:alice alice attempt=i7-1 exit=SIGKILL stderr=boom\n"
 
 
@@ -524,3 +538,29 @@ def test_an_audit_of_one_agent_that_finds_nothing_says_so_of_that_one(
     kernel.answers["GET /audit"] = {"rows": [], "total": 0, "next": None}
     ran = cli("audit", *flags)
     assert (ran.code, ran.out.startswith(told)) == (0, True)
+
+
+def test_ps_and_show_take_several_targets(cli: Cli, kernel: KernelDouble) -> None:
+    kernel.answers |= read_answers("x") | {"GET /runs/r12": report()}
+    assert cli("ps", "alice@review", "bob", "-q").out.splitlines() == ["alice@review:main", "bob"]
+    assert cli("ps", "bob", "-q").out == "bob\n"
+    ran = cli("ps", "bob", "nobody")
+    assert (ran.code, ran.err.splitlines()[0]) == (5, "error: agent nobody not found")
+    first, second = cli("show", "r12", "i7", "--json").jsonl()
+    assert (first["id"], second["id"]) == ("r12", "i7")
+    assert "r12 review:main done" in (shown := cli("show", "r12", "i7").out) and "\ni7\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["run", "w", "--reprot", "github"], "--report"),
+        (["status", "--jsn"], "--json"),
+        (["task", "list", "@w", "--stat", "done"], "--state"),
+        (["send", "alice", "hi", "--wiat"], "--wait"),
+    ],
+)
+def test_a_misspelled_flag_is_told_what_is_meant(words: list[str], meant: str, cli: Cli) -> None:
+    ran = cli(*words)
+    assert (ran.code, f"did you mean {meant}?" in ran.err) == (2, True)
+    assert "did you mean" not in cli(*(word for word in words if not word.startswith("--")), "--zzz").err

@@ -56,7 +56,7 @@ def _path(script: Path) -> str:
 @pytest.mark.parametrize(
     "args",
     [
-        ("{print $1}",), ("-F:", "{print $2}"), ("-v", "x=3", "BEGIN{print x; exit x}"), ("--version",),
+        ("{print $1}",), ("-F:", "{print $2}"), ("-v", "x=3", "BEGIN{print x; exit x}"),
         ("-f", "program.awk"), ("--", "{print NR}"), ("NF",), ("length",), ("1",), ("/two/",), ("",),
         ("BEGIN{exit 7}",), ("{print $1", "nonexistent"), ("NR-x",), ("ENVIRON",), ("word", "word=1", "program.awk"),
         ("Word", "Word=1", "program.awk"), ("a-b", "b=1", "program.awk"), ("int",), ("-W", "version"),
@@ -153,6 +153,16 @@ def test_help_is_ours_and_names_the_system_awk(script: Path) -> None:
         assert code == 0
         assert {command.word for command in COMMANDS} <= set(text.split())
         assert text.splitlines()[-1].startswith("Other words run the system awk (/")
+
+
+def test_the_version_is_ours_and_then_that_of_the_system_awk(script: Path) -> None:
+    """Scripts search it for GNU; an awk that knows no --version, as mawk, adds nothing."""
+    code, out, err = _ran(script, "--version", path=_path(script))
+    theirs = subprocess.run(["awk", "--version"], executable=SYSTEM_AWK, capture_output=True, timeout=20, check=False)
+    first, _, rest = out.partition(b"\n")
+    assert (code, first.split()[0], rest, err) == (0, b"agent-worker", theirs.stdout, b"")
+    code, out, _ = _ran(script, "--version", "x", path=_path(script))
+    assert b"agent-worker" not in out
 
 
 def test_under_our_full_name_nothing_passes_through(script: Path) -> None:

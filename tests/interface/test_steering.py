@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from protocol.api.agents import AgentChanged
-from protocol.api.instructions import QueueReport, QueueRow
+from protocol.api.instructions import QueueReport, QueueRow, Unblocked
 from protocol.api.messages import InstructionResult, SendReceipt, SendReport
 from protocol.api.workflows import WorkflowRow
 from protocol.instruction import Lane
@@ -46,6 +46,15 @@ def test_what_is_for_agents_wants_an_agent(words: list[str], cli: Cli, kernel: K
     ran = cli(*words)
     assert (ran.code, "agents here: alice, bob" in ran.err) == (2, words == ["restart"])
     assert [asked for asked in kernel.asked if asked.method != "GET"] == []
+
+
+def test_unblock_says_what_it_did(cli: Cli, kernel: KernelDouble) -> None:
+    kernel.answers["POST /unblock"] = Unblocked(
+        target="@review", action="retry", subject="@review", because="dead", instructions=("i7", "i8")
+    )
+    assert cli("unblock", "@review").out == "retried @review, which was blocked: dead; continues: i7, i8\n"
+    assert cli("unblock", "@review", "--json").json()["action"] == "retry"
+    assert [asked.body for asked in kernel.of("POST", "/unblock")] == [{"target": "@review"}] * 2
 
 
 def test_instructions_are_cancelled_retried_and_promoted(cli: Cli, kernel: KernelDouble) -> None:

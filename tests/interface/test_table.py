@@ -24,12 +24,13 @@ STREAMS = {"attach", "logs", "events"}
 WITHOUT_DOCUMENT = {"start", "stop", "init", "schema", "completion", "help", "mcp-serve", "call"}
 FILES_ONLY = {
     "help", "agent", "validate", "config", "schema", "completion", "trust", "tool", "skills", "import", "memory",
-    "worker", "doctor", "projects", "service", "backup", "restore", "standby", "df",
+    "worker", "doctor", "projects", "service", "backup", "restore", "standby", "df", "adopt",
 }  # fmt: skip
 """Commands that are about files: they work without a kernel."""
 ARGUMENTS = {
     "run": ["nowhere"], "send": ["alice", "hi"], "ask": ["alice", "hi"], "serve": ["alice", "hi"], "attach": ["alice"],
     "channel": ["@review"], "queue": ["alice"], "diff": ["@review"], "inbox": ["alice"], "reset": ["alice"],
+    "unblock": ["alice"],
     "restart": ["alice"], "pause": ["alice"], "resume": ["@review"], "continue": ["@review"], "approve": ["a3"],
     "deny": ["a3"], "cancel": ["i7"], "retry": ["i7"], "promote": ["i7"], "clear": ["alice", "--yes"],
     "prune": ["--yes"], "show": ["i7"], "export": ["r1", "-o", "r1.jsonl"], "import": ["alice.jsonl"], "merge": ["r1"],

@@ -13,22 +13,36 @@ import termios
 from collections.abc import Callable
 from contextlib import suppress
 
+import msgspec
 import pytest
 from rich.console import Console
 
-from interface.cli.live_table import fitting, forget_keys, keys_in, process_table
+from interface.cli.live_table import NewNeeds, alert, forget_keys, keys_in, process_table
 from interface.cli.output import width
-from interface.cli.process_table import COLUMNS, age, cells, columns_for, size
-from interface.cli.top_view import Meter
+from interface.cli.process_table import COLUMNS, age, cells, columns_for, fitting, size
+from interface.cli.top_tabs import STYLES, TABS
 from protocol.api.agents import AgentStatus
+from protocol.api.approvals import Need, NeedList
+from protocol.api.instructions import QueueReport
 from protocol.api.processes import Ps, PsRow, Queue
 from protocol.api.runs import DiffStat
 from protocol.instruction import Usage
 from tests.interface.conftest import AWK, Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, Stream, sse
-from tests.interface.samples import event, ps_row, read_answers
-from tests.interface.top_screens import CALL, SCREENS, screens, steps, view_of
+from tests.interface.samples import event, need, ps_row, read_answers
+from tests.interface.top_screens import (
+    CALL,
+    DOCUMENTS,
+    OVERVIEW,
+    PICTURE,
+    SCREENS,
+    picture,
+    screens,
+    steps,
+    text_of,
+    view_of,
+)
 
 NOW = 1_795_255_242.0
 """2026-11-21T10:00:42Z: 42 s after the events of the samples."""
@@ -78,7 +92,7 @@ def test_a_narrow_window_loses_columns_from_the_right() -> None:
     ]
 
 
-def test_twelve_screens_are_what_they_were() -> None:
+def test_the_screens_are_what_they_were() -> None:
     """At 60 columns and at 100; what an agent wrote is behind a bar, and no line is longer than the window."""
     shown = "\n".join(screens())
     assert shown == SCREENS.read_text("utf-8")
@@ -88,11 +102,15 @@ def test_twelve_screens_are_what_they_were() -> None:
         assert max(map(width, lines)) <= int(head.split()[-2])
 
 
+def test_the_picture_in_the_docs_is_of_this_version() -> None:
+    assert picture() == PICTURE.read_text("utf-8")
+
+
 def test_a_call_is_approved_once_all_of_it_was_shown_and_asked_once() -> None:
     view, kernel = view_of(60, "a", "y", rows=8)
     assert (kernel.posted, view.question is None) == ([], False)
     for _ in range(20):
-        if view.read():
+        if view.is_read():
             break
         view.press("y", kernel)  # type: ignore[arg-type]
     view.press("y", kernel)  # type: ignore[arg-type]
@@ -129,7 +147,7 @@ def test_the_change_of_an_edit_is_shown_above_the_call() -> None:
     assert (view.page(), view.lines[7]) == (changed, "  | {")
     assert view.footer() == "Approve a3? [y, down: more of it, n no, esc later]"
     view.press("y", kernel)  # type: ignore[arg-type]
-    assert (kernel.posted, view.read()) == ([], True)
+    assert (kernel.posted, view.is_read()) == ([], True)
     view.press("y", kernel)  # type: ignore[arg-type]
     assert kernel.posted == ["/approvals/a3/approve"]
 
@@ -137,10 +155,10 @@ def test_the_change_of_an_edit_is_shown_above_the_call() -> None:
 @pytest.mark.promise("P16")
 def test_what_a_narrower_window_cuts_off_is_not_granted() -> None:
     view, kernel = view_of(200, "a", rows=9)
-    assert view.read()
+    assert view.is_read()
     view._context.out.columns = 30  # type: ignore[attr-defined]
     view.fit(9)
-    assert (view.read(), view.first, max(map(width, view.lines)) <= 30) == (False, 0, True)
+    assert (view.is_read(), view.first, max(map(width, view.lines)) <= 30) == (False, 0, True)
     view.press("y", kernel)  # type: ignore[arg-type]
     assert (kernel.posted, view.question is None) == ([], False)
     before = view.first
@@ -203,14 +221,81 @@ def test_keys_choose_sort_filter_and_leave() -> None:
     ]  # fmt: skip
 
 
-def test_meters_count_what_was_used_in_the_last_minute() -> None:
-    meter = Meter()
-    row = ps_row(usage=Usage(input_tokens=1000, cost_usd=1.0))
-    more = ps_row(usage=Usage(input_tokens=1600, cost_usd=1.5))
-    assert meter.rates([row], 100.0) == (0, 0)
-    assert meter.rates([more], 130.0) == (1200, 1.0)
-    assert meter.rates([more], 191.0) == (0, 0)
-    assert meter.rates([], 192.0) == (0, 0)
+def test_idle_agents_are_one_line_until_i_or_a_filter_lists_them() -> None:
+    view, kernel = view_of(100, "i")
+    assert ([row.name for row in view.rows()], view.folded()) == (["coder", "reviewer", "tester"], 0)
+    view.press("i", kernel)  # type: ignore[arg-type]
+    assert ([row.name for row in view.rows()], view.folded()) == (["coder", "reviewer"], 97)
+    assert "97 idle (i lists them)" in text_of(view, 100)
+    for key in ("/", "t", "enter"):
+        view.press(key, kernel)  # type: ignore[arg-type]
+    view.read(kernel)  # type: ignore[arg-type]
+    assert ([row.name for row in view.rows()], view.folded()) == (["tester"], 0)
+
+
+def test_enter_on_an_idle_agent_opens_its_last_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    idle = QueueReport(agent="tester", instructions=(), last="i7")
+    monkeypatch.setitem(DOCUMENTS, "/queue", msgspec.json.encode(idle))
+    view, kernel = view_of(100, "j", "j", "enter")
+    assert (view.title, view.lines[0]) == ("tester: idle; last work: i7", "29 earlier: awk show i7 --steps")
+    monkeypatch.setitem(DOCUMENTS, "/queue", msgspec.json.encode(msgspec.structs.replace(idle, last=None)))
+    view.press("enter", kernel)  # type: ignore[arg-type]
+    assert view.lines == ["it has nothing to do, and no earlier work"]
+    view.press("c", kernel)  # type: ignore[arg-type]
+    assert (view.said, kernel.posted) == ("tester has nothing to do", [])
+
+
+def test_each_tab_lists_its_rows_and_opens_the_chosen_one() -> None:
+    titles = {"2": "r12", "3": "approval a3", "4": "review:main t1"}
+    for (key, title), name in zip(titles.items(), list(TABS)[1:], strict=True):
+        view, _ = view_of(100, key, "enter")
+        assert (view.tab, view.title, view.view) == (name, title, "lines")
+    assert [view_of(100, *["tab"] * count)[0].tab for count in range(5)] == [*TABS, "agents"]
+    view, kernel = view_of(100, "3", "p")
+    assert (view.said, kernel.posted) == ("this key is for agents: press 1 and choose one", [])
+    assert view_of(100, "3", "a")[0].title.startswith("a3: coder in review:main wants")
+    assert view_of(100, "2", "/", "q", "enter", "enter")[0].said == "no runs"
+    assert [STYLES[word] for word in ("running", "failed", "claimed")] == ["green", "red", "green"]
+
+
+def test_the_header_has_the_project_and_its_totals() -> None:
+    view, _ = view_of(100)
+    assert view.header() == (
+        "3 need you | shop | 1 running, 1 waiting, 1 idle | $1.50 today, 1,200 tok/min | by urgency"
+    )
+    view.overview = None
+    assert view.header(", the kernel is away") == "3 need you | 3 agents, the kernel is away"
+
+
+def test_only_new_needs_alert() -> None:
+    needs = NewNeeds()
+    one, two = need(), need("a key is missing", kind="credentials", id="coder")
+    assert needs.texts([one]) == []
+    assert needs.texts([one, two]) == ["a key is missing"]
+    assert needs.texts([two]) == []
+    assert needs.texts([one]) == ["coder wants to call bash"], "it came back"
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"TERM": "xterm-256color"}, "\x07"),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}, "\x07\x1b]9;agent-worker: a (and 1 more)\x07"),
+        ({"TERM": "tmux-256color", "TERM_PROGRAM": "WezTerm"}, "\x07"),
+        ({"TERM": "xterm-kitty"}, "\x07\x1b]9;agent-worker: a (and 1 more)\x07"),
+        ({"TERM": "rxvt-unicode-256color"}, "\x07\x1b]777;notify;agent-worker;a (and 1 more)\x07"),
+    ],
+)
+def test_a_notification_goes_to_terminals_that_show_it(environ: dict[str, str], expected: str) -> None:
+    assert alert(["a", "b"], environ) == expected
+
+
+@pytest.mark.promise("P16")
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+def test_no_need_ends_or_forges_a_notification(text: str) -> None:
+    shown = alert([f"{text}\x07\x1b]0;title\x1b\\" + "x" * 9999], {"TERM": "foot"})
+    inner = shown.removeprefix("\x07\x1b]777;notify;agent-worker;").removesuffix("\x07")
+    assert (obeyed(inner), len(inner) <= 200) == ([], True)
 
 
 @pytest.mark.parametrize("columns", range(20, 220, 7))
@@ -267,6 +352,7 @@ def test_it_is_drawn_anew_on_events_and_ends_with_q(cli: Cli, kernel: KernelDoub
         return Ps(agents=(ps_row(shown["name"]),))
 
     kernel.answers |= {
+        "GET /overview": OVERVIEW,
         "GET /ps": ps,
         "GET /events": Stream([b": ping\n\n", sse("agent.changed", event("agent.changed", 1), 1)]),
     }
@@ -275,9 +361,32 @@ def test_it_is_drawn_anew_on_events_and_ends_with_q(cli: Cli, kernel: KernelDoub
     assert b"\x1b[?1049l" in seen
 
 
+def test_a_new_need_rings_the_bell(cli: Cli, kernel: KernelDouble) -> None:
+    """With --bell: not for the needs that it finds at its start."""
+    lists = iter([(need(),), (need(), need("the key of carol", id="a4"))])
+    shown: dict[str, tuple[Need, ...]] = {"items": ()}
+
+    def needs(asked: object) -> NeedList:
+        shown["items"] = next(lists, shown["items"])
+        return NeedList(items=shown["items"], total=len(shown["items"]))
+
+    kernel.answers |= {
+        "GET /overview": OVERVIEW,
+        "GET /ps": lambda asked: Ps(agents=(ps_row("first"),), needs=1),
+        "GET /needs": needs,
+        "GET /events": Stream([b": ping\n\n", sse("agent.changed", event("agent.changed", 1), 1)]),
+    }
+    cli.environ["TERM_PROGRAM"] = "iTerm.app"
+    seen, code = _on_a_terminal(
+        cli, ["top", "--bell"], [(b"first", b""), (b"\x1b]9;agent-worker: the key of carol\x07", b"q")]
+    )
+    assert (code, seen.count(b"\x1b]9;")) == (0, 1)
+
+
 def test_it_follows_the_size_of_the_window(cli: Cli, kernel: KernelDouble) -> None:
     shown = {"name": "first"}
     kernel.answers |= {
+        "GET /overview": OVERVIEW,
         "GET /ps": lambda asked: Ps(agents=(ps_row(shown["name"]),)),
         "GET /events": Stream(b": ping\n\n" for _ in iter(int, 1)),
     }

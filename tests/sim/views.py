@@ -119,7 +119,7 @@ class Views:
         whole = needs_of(cast("Client", self), 0)
         self.kinds = Counter(item["kind"] for item in whole["items"])
         ps, status = self.get("/ps"), self.get("/status")
-        top = TopView(cast("Any", None), cast("Any", None))
+        top = TopView(cast("Any", None))
         top.table = msgspec.json.decode(ps, type=Ps)
         listed = [line for line in needs_lines(json.dumps(whole).encode(), SCREEN, 0.0) if not line.startswith("  ")]
         return {
@@ -130,7 +130,7 @@ class Views:
             "ps": json.loads(ps)["needs"],
             "ps -a": json.loads(self.get("/ps", {"all": "true"}))["needs"],
             "ps, shown": _said(ps_lines(ps, SCREEN, 0.0)),
-            "top, shown": _said([top.header(0.0)]),
+            "top, shown": _said([top.header()]),
             "status": json.loads(status)["needs"],
             "status, shown": _said(status_lines(status, SCREEN)),
         }

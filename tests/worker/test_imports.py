@@ -9,6 +9,7 @@ import pytest
 
 import worker.__main__
 from kernel.adoption import WORKERS
+from worker.fork.preload import ADAPTERS
 
 ALLOWED = {"msgspec", "h11", "setproctitle", "typing_extensions", "_distutils_hack"}
 """The last one is loaded by setuptools into every interpreter of an environment."""
@@ -35,6 +36,23 @@ def test_a_version_on_trial_imports_every_module_of_a_worker() -> None:
     """worker.__main__ imports the others late; a version that cannot import one must not take over."""
     late = re.findall(r"^ +from (worker[.\w]*) import (\w+)", inspect.getsource(worker.__main__), re.MULTILINE)
     assert {package in WORKERS or f"{package}.{name}" in WORKERS for package, name in late} == {True}
+
+
+@pytest.mark.parametrize("dialect", ADAPTERS)
+def test_a_missing_model_client_fails_the_work_and_names_the_extra(dialect: str) -> None:
+    said = run_python(
+        f"import sys; sys.modules['{dialect}'] = None\n"
+        "import msgspec; from worker.main import _adapter; from worker.models.model import BLANK, Failed\n"
+        "from protocol.ipc import Provider\n"
+        f"provider = Provider(name='x', dialect='{dialect}')\n"
+        "start = msgspec.structs.replace(BLANK, backend='sdk', provider=provider)\n"
+        "try: _adapter(start, None, die=None)\n"
+        "except Failed as failed: print(failed.cause, failed.text)"
+    )
+    assert said == (
+        f"spawn_permanent Python package '{dialect}' not installed:"
+        f" run pip install 'agent-worker-supervisor[{dialect}]'\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -170,20 +170,9 @@ class FarewellInput(msgspec.Struct, frozen=True):
 
 
 Event = (
-    SessionStarted
-    | ReplyText
-    | ActivityChanged
-    | ReplyEnded
-    | ToolEnded
-    | SubagentUsage
-    | DaemonConnected
-    | EndEarly
-    | BackingOff
-    | LastEvent
-    | InputReady
-    | PermissionNeeded
-    | FarewellInput
-)
+    SessionStarted | ReplyText | ActivityChanged | ReplyEnded | ToolEnded | SubagentUsage | DaemonConnected | EndEarly
+    | BackingOff | LastEvent | InputReady | PermissionNeeded | FarewellInput
+)  # fmt: skip
 
 
 class ProgramExit(msgspec.Struct, frozen=True, kw_only=True):

@@ -108,13 +108,9 @@ def launch(job: backend.BackendJob) -> backend.Launch:
         **({"ANTHROPIC_BASE_URL": url} if (url := job.endpoint or (provider and provider.base_url)) else {}),
     }
     # A script that its shells source: it restores the environment of the agent's tools.
-    restored = private_files.write(
-        job.place / "environment.sh",
-        "".join(
-            f"export {name}={shlex.quote(job.env[name])}\n" if name in job.env else f"unset {name}\n"
-            for name in sorted(own)
-        ),
-    )
+    words = {name: f"export {name}={shlex.quote(job.env[name])}" for name in own if name in job.env}
+    script = "".join(f"{words.get(name, f'unset {name}')}\n" for name in sorted(own))
+    restored = private_files.write(job.place / "environment.sh", script)
     env = {**job.env, **own, "CLAUDE_ENV_FILE": str(restored)}
     allowed = [*permission.allows, _tools_of(DAEMON)]
     allowed += map(_tools_of, start.mcp_servers) if permission.servers else ()
@@ -123,13 +119,8 @@ def launch(job: backend.BackendJob) -> backend.Launch:
     allowed += [f"Read(/{copies}/**)"] if copies is not None and start.approval != "all" else ()
     system = private_files.write(job.place / "system.md", start.system)
     # The permission prompt tool must be listed to the program, which hides it from the model.
-    shown = {} if permission.asks else {OFFERED_TO: TO_MODEL}
-    daemon = {
-        "type": "http",
-        "url": start.mcp.url,
-        "headers": {"Authorization": f"Bearer {start.token}", **shown},
-        "timeout": _WAIT_MS,
-    }
+    headers = {"Authorization": f"Bearer {start.token}", **({} if permission.asks else {OFFERED_TO: TO_MODEL})}
+    daemon = {"type": "http", "url": start.mcp.url, "headers": headers, "timeout": _WAIT_MS}
     servers = {**{name: server_entry(one, typed=True) for name, one in start.mcp_servers.items()}, DAEMON: daemon}
     # With a login there is no key: the program reads the login file in its own home and renews it there.
     helper: dict[str, Any] = {}
@@ -199,18 +190,10 @@ class Claude:
             case "system", "init":
                 return self._begin(found)
             case "system", "api_retry":
-                retry: backend.Event
-                if found.error_status in _REFUSED_KEY:
-                    why = Failed(
-                        "auth",
-                        f"{TITLE}: the provider rejected the API key",
-                        http_status=found.error_status,
-                        code=found.error,
-                    )
-                    retry = backend.EndEarly(why)
-                else:
-                    retry = backend.ActivityChanged("waiting to retry the model request")
-                return (retry,)
+                text = f"{TITLE}: the provider rejected the API key"
+                why = Failed("auth", text, http_status=found.error_status, code=found.error)
+                waits = backend.ActivityChanged("waiting to retry the model request")
+                return (backend.EndEarly(why) if found.error_status in _REFUSED_KEY else waits,)
             case "system", "permission_denied":
                 return (backend.ActivityChanged(f"call of {found.tool_name} refused"),)
             case "result", _:

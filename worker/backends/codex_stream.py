@@ -262,9 +262,8 @@ class Thread:
             if item.error is not None:
                 output = item.error.message
             elif item.result is not None:
-                output = "\n".join(
-                    part.text if part.type == "text" else f"[{part.type}]" for part in item.result.content
-                )
+                parts = item.result.content
+                output = "\n".join(part.text if part.type == "text" else f"[{part.type}]" for part in parts)
             else:
                 output = item.aggregated_output
             yield backend.ToolEnded(

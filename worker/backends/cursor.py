@@ -160,12 +160,7 @@ class CursorReplies:
 def _usage(count: _CursorUsage | None) -> Usage | None:
     if count is None or count == _CursorUsage():
         return None
-    return Usage(
-        input_tokens=count.input_tokens,
-        output_tokens=count.output_tokens,
-        cache_read_tokens=count.cache_read_tokens,
-        cache_write_tokens=count.cache_write_tokens,
-    )
+    return Usage(**msgspec.structs.asdict(count))
 
 
 def _called(line: CursorLine) -> tuple[ToolCall, _Call]:

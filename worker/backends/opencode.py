@@ -63,15 +63,10 @@ PERMISSIONS: Final[Mapping[Approval, Mapping[str, str]]] = {
 }
 """``run`` cannot ask: tools that would need approval are not offered to the model. The last matching rule applies."""
 SWITCHES: Final = (
-    "OPENCODE_PURE",
-    "OPENCODE_DISABLE_AUTOUPDATE",
-    "OPENCODE_DISABLE_CLAUDE_CODE",
-    "OPENCODE_DISABLE_DEFAULT_PLUGINS",
-    "OPENCODE_DISABLE_EXTERNAL_SKILLS",
-    "OPENCODE_DISABLE_LSP_DOWNLOAD",
-    "OPENCODE_DISABLE_MODELS_FETCH",
+    "OPENCODE_PURE", "OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_CLAUDE_CODE", "OPENCODE_DISABLE_DEFAULT_PLUGINS",
+    "OPENCODE_DISABLE_EXTERNAL_SKILLS", "OPENCODE_DISABLE_LSP_DOWNLOAD", "OPENCODE_DISABLE_MODELS_FETCH",
     "OPENCODE_DISABLE_PROJECT_CONFIG",
-)
+)  # fmt: skip
 """Switches that make opencode ignore the settings of the user and the project."""
 
 
@@ -87,14 +82,11 @@ def config(
     milliseconds = int(start.limits.tool_seconds * 1000)
     # Tools of the agent's own servers are available with auto, or if read_only names them.
     verdict = "allow" if start.approval == "auto" else "deny"
-    reading = map(server_and_tool, start.read_only) if start.approval in {"ask", "deny"} else ()
+    may_read = start.approval in {"ask", "deny"}
+    reading = map(server_and_tool, start.read_only) if may_read else ()
     # Files outside the project are unreadable unless listed here.
-    copies = private_files.own_skills(start)
-    outside = (
-        {"external_directory": {"*": "deny", f"{copies}/**": "allow"}}
-        if copies is not None and start.approval in {"ask", "deny"}
-        else {}
-    )
+    copies = private_files.own_skills(start) if may_read else None
+    outside = {} if copies is None else {"external_directory": {"*": "deny", f"{copies}/**": "allow"}}
     provider = start.provider
     client, official, tail = _SPOKEN[provider.dialect]
     if provider.base_url is not None and provider.dialect == "openai" and not start.login:

@@ -171,18 +171,14 @@ def retried(line: bytes) -> Iterable[backend.Event] | None:
     if found is None or found["event"] is None:
         return None
     if found["event"] == _UNSERVED:
-        return (
-            backend.EndEarly(
-                backend.unserved(TITLE, (found["server"] or b"").decode("utf-8", "replace"), "the server did not start")
-            ),
-        )
+        server = (found["server"] or b"").decode("utf-8", "replace")
+        return (backend.EndEarly(backend.unserved(TITLE, server, "the server did not start")),)
     if found["event"] != _FAILED:
         return (backend.ActivityChanged("asking the model"),)
     words = (found["why"] or b"").decode("utf-8", "replace")
     text = f"opencode: the provider refused the request, and the pause exceeds {PAUSE_SECONDS:g} s: {words[:1000]}"
-    return backend.ActivityChanged("waiting to retry the model request"), backend.BackingOff(
-        PAUSE_SECONDS, Failed("rate_limited", text)
-    )
+    pause = backend.BackingOff(PAUSE_SECONDS, Failed("rate_limited", text))
+    return backend.ActivityChanged("waiting to retry the model request"), pause
 
 
 def failed(error: _OpencodeError) -> Failed:

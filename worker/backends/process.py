@@ -298,9 +298,8 @@ async def launched(launch: Launch, start: Start) -> BackendProcess:
             )
         except OSError as error:
             cause: Cause = "spawn_transient" if error.errno in _SHORT_OF else "spawn_permanent"
-            raise Failed(
-                cause, f"{launch.argv[0]} could not be started in {start.cwd}: {error.strerror or error}"
-            ) from error
+            text = f"{launch.argv[0]} could not be started in {start.cwd}: {error.strerror or error}"
+            raise Failed(cause, text) from error
     if launch.litter:
         note_leftovers(home, process.pid)
     found = BackendProcess(process, home, launch, confined=start.sandbox is not None)

@@ -7,7 +7,6 @@ of content blocks, including thinking and signatures: the API requires them back
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-import anthropic
 import httpx2
 import msgspec
 import trio
@@ -23,11 +22,17 @@ from worker.models.sdk_client import (
     ask_once,
     import_asynchronous,
     max_tokens,
+    missing_client,
     one_tool,
     transport,
     unfinished,
 )
 from worker.tool import ToolSpec, arguments_json, as_object
+
+try:
+    import anthropic
+except ModuleNotFoundError as absent:
+    raise missing_client("anthropic", absent) from absent
 
 DIALECT: Final = "anthropic"
 

@@ -38,9 +38,8 @@ def choose(rules: tuple[Rule, ...], text: str) -> tuple[int, Rule, Values] | Non
         try:
             match = re.search(rule.when, text)
         except re.error as error:
-            raise Failed(
-                "invalid", f"mock rule {number}: {rule.when!r} is not a regular expression: {error}"
-            ) from error
+            text = f"mock rule {number}: {rule.when!r} is not a regular expression: {error}"
+            raise Failed("invalid", text) from error
         if match:
             numbered = {f"match.{i}": group or "" for i, group in enumerate((match[0], *match.groups()))}
             named = {f"match.{name}": group or "" for name, group in match.groupdict().items()}

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import httpx2
 import msgspec
-import openai
 import trio
 
 from protocol.errors import Cause
@@ -32,12 +31,18 @@ from worker.models.sdk_client import (
     broken,
     import_asynchronous,
     max_tokens,
+    missing_client,
     one_tool,
     say,
     transport,
     unfinished,
 )
 from worker.tool import ToolSpec, arguments_json, as_object
+
+try:
+    import openai
+except ModuleNotFoundError as absent:
+    raise missing_client("openai", absent) from absent
 
 DIALECT: Final = "openai"
 

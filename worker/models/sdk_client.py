@@ -273,6 +273,12 @@ async def ask_once(model: Model) -> None:
     await model.aclose()
 
 
+def missing_client(extra: str, absent: ModuleNotFoundError) -> ModuleNotFoundError:
+    """Return the error for an installation without the SDK of ``extra``, or without a package that the SDK needs."""
+    text = f"Python package {absent.name!r} not installed: run pip install 'agent-worker-supervisor[{extra}]'"
+    return ModuleNotFoundError(text, name=absent.name)
+
+
 def transport(events: Iterable[Mapping[str, Any]], *, named: bool) -> httpx2.MockTransport:
     """Return a transport that answers every request with these events; ``named`` as Anthropic does, else as OpenAI."""
     lines = [

@@ -47,7 +47,7 @@ AGENT_VERBS: Final = Subcommands(
     ),
 )
 ARGUMENTS: Final[Mapping[str, Arguments]] = {
-    "agent list": (switch("--running", about="require a running kernel (default: read the files if none runs)"),),
+    "agent list": (switch("--running", about="require a kernel or its stored log (default: read the files)"),),
     "agent info": (name_argument,),
 }
 
@@ -60,14 +60,18 @@ _SANDBOX: Final = {
 
 def run_agent_list(context: Context) -> int:
     try:
-        required = context.args.running or context.environ.get(URL)
-        client = context.kernel() if required else context.find_kernel()
+        client = context.kernel() if context.environ.get(URL) else context.find_kernel()
         agents = client.get("/agents")
     except Unreachable as error:
         if context.environ.get(URL):
             raise
-        context.out.note(context.why_down(error))
-        return context.answer(offline.agents.agent_list(Path(context.project.root)), agents_lines)
+        stored = context.stored_log(error)
+        if stored is None and context.args.running:
+            raise Failure("no_kernel", str(error), f"start it with: {context.program} start") from error
+        if stored is None:
+            context.out.note(context.why_down(error))
+            return context.answer(offline.agents.agent_list(Path(context.project.root)), agents_lines)
+        agents = stored.get("/agents")
     return context.answer(agents, agents_lines)
 
 
@@ -296,9 +300,8 @@ def _source(context: Context, client: Client | None, name: str) -> _Source:
         keys, lost = translate(os.path.join(context.cwd, asked), name)
         return _Source(keys, tuple(f"not converted: {what}" for what in lost))
     if client is None:
-        raise Failure(
-            "no_kernel", f"no kernel is running to look up agent {asked}", "start the kernel, or name a .md file"
-        )
+        hint = "start the kernel, or name a .md file"
+        raise Failure("no_kernel", f"no kernel is running to look up agent {asked}", hint)
     info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(asked)}"))
     if not info["ephemeral"]:
         raise Failure("usage", f"{asked} already has a file: {info['file']}", f"copy it to {agent_file(name)}")
@@ -324,9 +327,8 @@ def keys_of_flags(context: Context) -> dict[str, Value]:
         root = context.project.root
         path = os.path.relpath(os.path.realpath(os.path.join(context.cwd or root, args.system_file)), root)
         if path.startswith(os.pardir):
-            raise Failure(
-                "usage", f"{args.system_file} is outside the project at {root}", "keep the file in the project"
-            )
+            hint = "keep the file in the project"
+            raise Failure("usage", f"{args.system_file} is outside the project at {root}", hint)
         keys["prompt"] = {"system_file": path}
     soul: Mapping[str, Value] = {
         "role": args.role,

@@ -151,9 +151,8 @@ def parse_change(word: str) -> Callable[[str], str]:
         try:
             node = composed(value)
         except NotYaml as error:
-            raise Failure(
-                "usage", f"{value[:60]!r} is not a valid value: {error}", "quote the value for the shell as well"
-            ) from error
+            hint = "quote the value for the shell as well"
+            raise Failure("usage", f"{value[:60]!r} is not a valid value: {error}", hint) from error
         if node is None or "\n" in value or node.end_mark.index != len(value):
             raise Failure("usage", f"{value[:60]!r} is not a single value")
         new = Raw(value)
@@ -172,9 +171,8 @@ def edit_by_words(place: AgentDir, changes: Sequence[Callable[[str], str]]) -> b
             except KeyError as error:
                 raise Failure("usage", f"{place.file} does not set {error.args[0]}") from error
             except (NotYaml, Uneditable) as error:
-                raise Failure(
-                    "failed", f"{place.file}: {error}", f"edit the file: awk agent edit {place.name}"
-                ) from error
+                hint = f"edit the file: awk agent edit {place.name}"
+                raise Failure("failed", f"{place.file}: {error}", hint) from error
         return _put(folder, place, before, mark + text)
 
 
@@ -192,13 +190,11 @@ def edit_by_hand(context: Context, place: AgentDir) -> bool:
             try:
                 code = subprocess.run([*shlex.split(editor), copy], check=False).returncode
             except (OSError, ValueError) as error:
-                raise Failure(
-                    "failed", f"the editor {editor!r} cannot be started: {error}", "set EDITOR to another editor"
-                ) from error
+                hint = "set EDITOR to another editor"
+                raise Failure("failed", f"the editor {editor!r} cannot be started: {error}", hint) from error
             if code != 0:
-                raise Failure(
-                    "failed", f"the editor exited with code {code}; nothing changed", f"your text is in {copy}"
-                )
+                hint = f"your text is in {copy}"
+                raise Failure("failed", f"the editor exited with code {code}; nothing changed", hint)
             try:
                 with open(copy, encoding="utf-8", newline="") as file:
                     after = file.read(LIMIT_BYTES + 1)  # the loader refuses longer files

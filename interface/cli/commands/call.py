@@ -38,9 +38,8 @@ def run_call(context: Context) -> int:
         # Arguments are sent unchanged: the kernel refuses duplicate names.
         body = f'{{"tool": {json.dumps(context.args.tool)}, "arguments": {text}}}'.encode()
     except (ValueError, RecursionError) as error:
-        raise Failure(
-            "usage", f"the arguments are not JSON: {error}", "quote the arguments for the shell: '{...}'"
-        ) from error
+        hint = "quote the arguments for the shell: '{...}'"
+        raise Failure("usage", f"the arguments are not JSON: {error}", hint) from error
     headers = {"Content-Type": "application/json", "Idempotency-Key": context.args.key or new_key()}
     headers[COOKIE_FIELD] = context.environ.get(COOKIE, "")
     for wait in (*RETRY_SECONDS, None):

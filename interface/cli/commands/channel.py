@@ -1,11 +1,11 @@
 """``awk channel``, ``clear``, ``export`` and ``import``: messages of a space and their archives."""
 
-import argparse
 import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, escape, one_line
-from interface.cli.parsing import archive_flag, flag, json_flag, jsonl_flag
+from interface.cli.parsing import Arguments, archive_flag, argument, json_flag, jsonl_flag, switch
 from interface.cli.prompts import can_ask, confirm
 from interface.cli.requests import MESSAGES, Listing, act, count_flag, fetch_list, tell_rest
 from interface.cli.targets import RUN, concerns, target
@@ -29,6 +29,33 @@ from protocol.target import Target
 
 DEFAULT_COUNT: Final = 50
 SINCE: Final = Listing("messages", "since")
+FORMATS: Final = ("jsonl", "md")
+_SOURCE: Final = "run (r12), workflow with all its runs (@review[:tag]), or agent (alice: its direct messages)"
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "channel": (
+        argument("target", metavar="TARGET", nargs="?", help="@review[:tag], alice or alice@review"),
+        argument("--run", metavar="RUN", help="only messages of this run (r12)"),
+        partial(count_flag, default=DEFAULT_COUNT, what="number of latest messages"),
+        switch("-f", "--follow", about="print new messages as they arrive"),
+        archive_flag,
+        json_flag,
+        jsonl_flag,
+    ),
+    "clear": (
+        argument("target", metavar="RUN|TARGET", help=_SOURCE),
+        argument("--run", metavar="RUN", help="for a workflow: only this run (r12; default: all runs)"),
+        switch("--yes", about="clear without confirmation"),
+        switch("--force", about="also delete unmerged or uncommitted work"),
+        json_flag,
+    ),
+    "export": (
+        argument("target", metavar="RUN|TARGET", help=_SOURCE),
+        argument("--format", choices=FORMATS, default=FORMATS[0], help="jsonl for awk import, or md (default: jsonl)"),
+        argument("-o", "--output", metavar="FILE", help="output file (default: standard output)"),
+        switch("--json", about="with -o: print one JSON document that describes the file"),
+    ),
+    "import": (argument("archive", metavar="FILE", help="archive from awk export (jsonl)"), json_flag),
+}
 
 Message = dict[str, Any]
 """protocol.message.Message as JSON."""
@@ -60,12 +87,8 @@ def _path(space: str) -> str:
 def _follow(context: Context, space: str, only: str | None, query: Mapping[str, str]) -> int:
     """Print stored and new messages. The stream opens before the query: no gap, and seq identifies duplicates."""
     context.kernel().get(_path(space), {"limit": "1"})  # raises Failure if the space does not exist
-    follower = Follower(
-        connect=context.find_kernel,
-        query={"space": space, "type": "message"},
-        clock=context.clock,
-        say=context.out.note,
-    )
+    filters = {"space": space, "type": "message"}
+    follower = Follower(connect=context.find_kernel, query=filters, clock=context.clock, say=context.out.note)
     shown: int | None = None
     for event in follower:
         messages: list[Message] = []
@@ -76,9 +99,7 @@ def _follow(context: Context, space: str, only: str | None, query: Mapping[str, 
                 (MESSAGES, context.args.n, {}) if shown is None else (SINCE, 0, {"since": str(shown)})
             )
             try:
-                messages = list(
-                    fetch_list(follower.client, _path(space), listing, count, {**query, **since})["messages"]
-                )
+                messages = fetch_list(follower.client, _path(space), listing, count, {**query, **since})["messages"]
             except Unreachable:
                 messages = []  # the stream breaks as well, and the query is repeated after its next connect
         elif event.type == "message":
@@ -116,16 +137,6 @@ def message_lines(message: protocol_message.Message, screen: Screen) -> list[str
     return [f"{who} {first}".rstrip(), *(f"  {line}".rstrip() for line in rest)]
 
 
-def configure_channel(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", nargs="?", help="@review[:tag], alice or alice@review")
-    parser.add_argument("--run", metavar="RUN", help="only messages of this run (r12)")
-    count_flag(parser, DEFAULT_COUNT, "number of latest messages")
-    flag(parser, "-f", "--follow", about="print new messages as they arrive")
-    archive_flag(parser)
-    json_flag(parser)
-    jsonl_flag(parser)
-
-
 def run_channel(context: Context) -> int:
     asked = target(context.args.target or _only_target(context))
     only = asked.agent if asked.workflow is not None else None
@@ -143,17 +154,6 @@ def _only_target(context: Context) -> str:
         hint = f"one of: {', '.join(names)}" if names else "create an agent: awk agent create NAME -m MODEL"
         raise Failure("usage", "TARGET is missing", hint)
     return names[0]
-
-
-_SOURCE: Final = "run (r12), workflow with all its runs (@review[:tag]), or agent (alice: its direct messages)"
-
-
-def configure_clear(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="RUN|TARGET", help=_SOURCE)
-    parser.add_argument("--run", metavar="RUN", help="for a workflow: only this run (r12; default: all runs)")
-    flag(parser, "--yes", about="clear without confirmation")
-    flag(parser, "--force", about="also delete unmerged or uncommitted work")
-    json_flag(parser)
 
 
 def run_clear(context: Context) -> int:
@@ -186,25 +186,13 @@ def cleared_lines(done: Cleared, _screen: Screen) -> list[str]:
     return [one_line(line) for line in lines]
 
 
-FORMATS: Final = ("jsonl", "md")
 _ENDS: Final = (b'{"part":"end"', b"End of the archive: ")
-
-
-def configure_export(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="RUN|TARGET", help=_SOURCE)
-    about = "jsonl for awk import, or md (default: jsonl)"
-    parser.add_argument("--format", choices=FORMATS, default=FORMATS[0], help=about)
-    parser.add_argument("-o", "--output", metavar="FILE", help="output file (default: standard output)")
-    flag(parser, "--json", about="with -o: print one JSON document that describes the file")
 
 
 def run_export(context: Context) -> int:
     if context.args.json and context.args.output is None:
-        raise Failure(
-            "usage",
-            "--json requires -o: an archive has one JSON document per line",
-            "leave out --json, or give -o FILE",
-        )
+        hint = "leave out --json, or give -o FILE"
+        raise Failure("usage", "--json requires -o: an archive has one JSON document per line", hint)
     named, output = context.args.target, context.args.output
     if RUN.fullmatch(named):
         path = f"/runs/{named}/export"
@@ -252,11 +240,6 @@ def _write(path: str, lines: Iterator[bytes]) -> int:
             return sum(map(file.write, lines))
     except OSError as error:
         raise Failure("failed", f"{one_line(path)} cannot be written: {error.strerror or error}") from error
-
-
-def configure_import(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("archive", metavar="FILE", help="archive from awk export (jsonl)")
-    json_flag(parser)
 
 
 def run_import(context: Context) -> int:

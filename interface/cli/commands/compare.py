@@ -104,11 +104,8 @@ def run_compare(context: Context) -> int:
     given = {"--detach": args.detach, "--jsonl": args.jsonl, "--continue": args.go_on, "--update": args.update}
     wrong = next((flag for flag, value in given.items() if value), None)
     if wrong is not None:
-        raise Failure(
-            "usage",
-            f"{wrong} cannot be used in a comparison",
-            "each run of a comparison starts empty and runs to its end",
-        )
+        hint = "each run of a comparison starts empty and runs to its end"
+        raise Failure("usage", f"{wrong} cannot be used in a comparison", hint)
     if context.environ.get(URL):
         raise Failure("usage", f"{URL} is set, but a comparison starts its own kernels", f"unset {URL}")
     home = os.path.join(context.project.state, COMPARISONS)
@@ -259,9 +256,8 @@ class Comparing:
             seen = msgspec.json.decode(file.read(), type=Comparison)
         args, terms = context.args, seen.terms
         if context.workflow(args.workflow) != terms.workflow:
-            raise Failure(
-                "usage", f"{seen.id} compares {terms.workflow}", f"name that workflow instead of {args.workflow[:60]}"
-            )
+            hint = f"name that workflow instead of {args.workflow[:60]}"
+            raise Failure("usage", f"{seen.id} compares {terms.workflow}", hint)
         asked = {"repeat": args.repeat, "total_cost_usd": args.total_cost, "total_tokens": args.total_tokens}
         changed = {key: value for key, value in asked.items() if value is not None}
         self._seen = msgspec.structs.replace(

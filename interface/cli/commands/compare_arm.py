@@ -17,6 +17,7 @@ from interface.event_follow import Expired
 from interface.failure import Failure, Unreachable
 from osfiles.atomic_write import replacing
 from protocol.comparison import ComparedRun, ComparedTerms, Coordination, Figures, Rework
+from protocol.instruction import TOKEN_KINDS
 
 CANCEL_SECONDS: Final = 30.0
 """Time for a cancelled run to end."""
@@ -142,7 +143,6 @@ _FOR_COLLEAGUES: Final = frozenset(
 )  # fmt: skip
 """Tools for coordination, which an agent without colleagues does not have."""
 _PREFIXES: Final = ("team_proposal_", "team_task_")
-_KINDS: Final = frozenset({"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"})
 
 
 def figures_of(took: Figures, lines: Iterable[str | bytes], members: frozenset[str]) -> Figures:
@@ -186,7 +186,7 @@ def is_for_colleagues(tool: str) -> bool:
 
 
 def tokens_of(usage: dict[str, Any]) -> int:
-    return sum(int(usage.get(kind) or 0) for kind in _KINDS)
+    return sum(int(usage.get(kind) or 0) for kind in TOKEN_KINDS)
 
 
 def _ratio(some: int, of: int) -> float:

@@ -68,9 +68,8 @@ ARGUMENTS: Final[Mapping[str, Arguments]] = {
 
 def run_token_create(context: Context) -> int:
     if context.args.scope.partition(":")[0] not in get_args(TokenScope):
-        raise Failure(
-            "usage", f"{context.args.scope!a} is not a scope", "use read, operate, approve or approve:AGENT,AGENT"
-        )
+        hint = "use read, operate, approve or approve:AGENT,AGENT"
+        raise Failure("usage", f"{context.args.scope!a} is not a scope", hint)
     body = {"scope": context.args.scope, "name": context.args.name}
     return context.answer(context.kernel().post("/tokens", body, key=new_key()), token_lines)
 
@@ -243,9 +242,8 @@ def run_node_add(context: Context) -> int:
     if args.via is not None and args.join:
         raise Failure("usage", "--via and --join cannot be combined", "leave out one of them")
     if args.via is None and not args.join:
-        raise Failure(
-            "usage", "the connection of the node is missing", "use --via ssh --host NAME, another engine, or --join"
-        )
+        hint = "use --via ssh --host NAME, another engine, or --join"
+        raise Failure("usage", "the connection of the node is missing", hint)
     node: dict[str, Any] = {"via": args.via or "join", "labels": args.label}
     node |= {key: getattr(args, key) for key in KEYS if getattr(args, key) is not None}
     if args.workers is not None:

@@ -18,7 +18,7 @@ from interface.cli.output import one_line
 from interface.cli.parsing import TARGET, Arguments, argument, jsonl_flag, switch, target_argument
 from interface.cli.prompts import can_ask, decide_in_place
 from interface.cli.requests import PENDING, count_flag, fetch_list
-from interface.cli.targets import target
+from interface.cli.targets import matches, target
 from interface.cli.transcript_view import StepReader, entry_lines, who_of
 from interface.client import ServerEvent, quoted
 from interface.event_follow import CONNECTED, Follower
@@ -46,13 +46,12 @@ SHOWN: Final = (
     "gap",
 )
 """Prefixes of the event types that ``logs`` shows."""
-
-
 LEVELS: Final = ("debug", "info", "warning", "error")
+"""Levels of protocol.ipc.Log, the most severe last."""
 ARGUMENTS: Final[Mapping[str, Arguments]] = {
     "events": (event_view.configure,),
     "logs": (
-        argument("target", metavar="TARGET", nargs="?", help=f"{TARGET} (default: all)"),
+        argument("targets", metavar="TARGET", nargs="*", help=f"{TARGET} (default: all)"),
         switch("--previous", about="only the previous attempt; without TARGET, the previous kernel process"),
         argument("--level", choices=LEVELS, help="minimum level of log lines"),
         partial(count_flag, default=None, what="number of latest lines"),
@@ -60,27 +59,29 @@ ARGUMENTS: Final[Mapping[str, Arguments]] = {
     ),
     "attach": (target_argument, jsonl_flag),
 }
-"""Levels of protocol.ipc.Log, the most severe last."""
 
 
 def run_logs(context: Context) -> int:
-    asked = None if context.args.target is None else target(context.args.target)
-    space = asked.space if asked is not None and asked.workflow is not None else None
+    asked = [target(text) for text in context.args.targets]
+    spaces = {None if one.workflow is None else one.space for one in asked}
+    space = spaces.pop() if len(spaces) == 1 else None
     level = LEVELS.index(context.args.level or LEVELS[0])
 
     def wanted(event: event_view.Event) -> bool:
-        is_logged = str(event["type"]).startswith(SHOWN) and is_of(event, asked)
-        return is_logged and LEVELS.index(event_view.level_of(event)) >= level
+        logged = str(event["type"]).startswith(SHOWN) and is_of(event, *asked)
+        return logged and LEVELS.index(event_view.level_of(event)) >= level
 
     if not context.args.previous:
         shown = event_view.show(context, space, wanted)
     else:
         if context.args.follow:
             raise Failure("usage", "-f cannot follow a finished process", "leave out -f or --previous")
-        part = previous_kernel if asked is None else previous_attempt
+        if len(asked) > 1:
+            raise Failure("usage", "--previous requires one TARGET or none", "run the command for each TARGET")
+        part = previous_attempt if asked else previous_kernel
         shown = event_view.show_part(context, space, wanted, part)
-    if asked is not None and not shown:
-        check_known(context, asked)
+    for one in asked if len(asked) > 1 or not shown else ():
+        check_known(context, one)
     return Exit.OK
 
 
@@ -92,18 +93,18 @@ def check_known(context: Context, asked: Target) -> None:
         context.kernel().get(f"/agents/{quoted(str(asked.agent))}")
 
 
-def is_of(event: event_view.Event, asked: Target | None) -> bool:
-    """Return whether ``event`` concerns the given agent, if any."""
-    return asked is None or asked.agent is None or name_of(str(event.get("agent") or "")) == asked.agent
+def is_of(event: event_view.Event, *asked: Target) -> bool:
+    """Return whether ``event`` concerns one of the targets, if any."""
+    return matches(asked, name_of(str(event.get("agent") or "")), event.get("space"))
 
 
 def previous_attempt(events: Sequence[event_view.Event]) -> tuple[int, ...]:
     """Return the positions in ``events`` of the log lines of the latest finished attempt, if any."""
-    ends = [event for event in events if event["type"] == "attempt.ended"]
-    if not ends:
+    ended = next((event for event in reversed(events) if event["type"] == "attempt.ended"), None)
+    if ended is None:
         return ()
-    instruction, wanted = ends[-1].get("instruction"), attempt_of(ends[-1])
-    own = [place for place, event in enumerate(events) if event.get("instruction") == instruction]
+    wanted = attempt_of(ended)
+    own = [place for place, event in enumerate(events) if event.get("instruction") == ended.get("instruction")]
     named = [(place, attempt_of(events[place])) for place in own if attempt_of(events[place])]
     first = next(place for place, attempt in named if attempt == wanted)
     after = next((place for place, attempt in named if place > first and attempt != wanted), len(events))
@@ -112,10 +113,8 @@ def previous_attempt(events: Sequence[event_view.Event]) -> tuple[int, ...]:
 
 def previous_kernel(events: Sequence[event_view.Event]) -> tuple[int, ...]:
     """Return the positions in ``events`` of the log lines of the previous kernel process; empty if there was none."""
-    starts = [place for place, event in enumerate(events) if event["type"] == "kernel.started"]
-    if not starts:
-        return ()
-    return tuple(range(starts[-2] if len(starts) > 1 else 0, starts[-1]))
+    starts = [0, *(place for place, event in enumerate(events) if event["type"] == "kernel.started")]
+    return tuple(range(starts[-2], starts[-1])) if len(starts) > 1 else ()
 
 
 def attempt_of(event: event_view.Event) -> str:
@@ -139,9 +138,8 @@ def run_attach(context: Context) -> int:
     try:
         for received in follower:
             if received == CONNECTED:
-                context.out.note(
-                    f"attached to {one_line(context.args.target)}; Ctrl-C detaches without stopping the work"
-                )
+                name = one_line(context.args.target)
+                context.out.note(f"attached to {name}; Ctrl-C detaches without stopping the work")
                 watch.ask_about_waiting()
             elif received.data:
                 event = json.loads(received.data)

@@ -19,7 +19,7 @@ from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line, read_fields
 from interface.cli.parsing import all_projects_flag, flag, json_flag
-from interface.cli.process_table import age, seconds_between
+from interface.cli.process_table import since
 from interface.cli.requests import NEEDS, Document, count_flag, fetch_list, tell_rest
 from interface.client import PING, Client
 from interface.discovery import Project
@@ -53,12 +53,11 @@ def run_needs(context: Context) -> int:
         refuse_named_kernel(context)
     if context.args.follow:
         return follow(context)
-    count = context.args.n
     unreachable = 0
     if not context.args.all_projects:
-        document = needs_of(context.kernel(), count)
+        document = needs_of(context.kernel(), context.args.n)
     else:
-        document, answers = of_all_projects(context, count)
+        document, answers = of_all_projects(context, context.args.n)
         unreachable = tell_missing(context, answers)
     body = json.dumps(document, ensure_ascii=False).encode()
     context.answer(body, needs_lines, context.clock.wall())
@@ -78,18 +77,13 @@ def of_all_projects(context: Context, count: int) -> tuple[Document, list[Answer
             return needs_of(client, count)
 
     answers = ask_all(projects_of_user(context.environ, context.cwd, running=True), ask)
-    items: list[Any] = []
-    total = 0
-    left_out: str | None = None
-    for project, found, _failure in answers:
-        if found is None:
-            continue
-        total += found["total"]
-        left_out = left_out or found["next"]
-        where = f" --project {shlex.quote(project.root)}"
-        for item in found["items"]:
-            actions = [{**action, "command": action["command"] + where} for action in item["actions"]]
-            items.append({**item, "project": project.root, "actions": actions})
+    told = [(project.root, found) for project, found, _failure in answers if found is not None]
+    items: list[dict[str, Any]] = [{**item, "project": root} for root, found in told for item in found["items"]]
+    for item in items:
+        where = f" --project {shlex.quote(item['project'])}"
+        item["actions"] = [{**action, "command": action["command"] + where} for action in item["actions"]]
+    left_out = next((found["next"] for _, found in told if found["next"]), None)
+    total = sum(found["total"] for _, found in told)
     return {"schema": "awk/needs/1", "total": total, "next": left_out, "items": items}, answers
 
 
@@ -111,13 +105,12 @@ def _by_project(items: Iterable[Any], screen: Screen, now: float) -> list[str]:
 
 def need_lines(item: Any, screen: Screen, now: float) -> list[str]:
     """Return the lines of one need: its text, which agents may have written, and commands that are safe to run."""
-    passed = seconds_between(now, item.since)
     ids = [*item.blocks][:8]
     more = f" and {len(item.blocks) - len(ids)} more" if len(item.blocks) > len(ids) else ""
     facts = (
         one_line(item.id),
         *(() if item.space is None or item.space.startswith("dm:") else (f"in {one_line(item.space)}",)),
-        *(() if passed is None else (f"for {age(-passed)}",)),
+        *((f"for {since(now, item.since)}",) if item.since else ()),
         *((f"blocks {one_line(', '.join(ids))}{more}",) if ids else ()),
     )
     kind = screen.style(one_line(item.kind), _STYLES.get(item.kind, "red"))

@@ -1,6 +1,6 @@
 """``awk approve``, ``deny``, ``grant`` and ``audit``: permissions of agents."""
 
-import re
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, get_args
@@ -13,14 +13,13 @@ from interface.cli.output import Screen, escape, one_line, table
 from interface.cli.parsing import Arguments, argument, json_flag, switch
 from interface.cli.requests import AUDIT, GRANTS, PENDING, RULES, act, count_flag, show_list
 from interface.cli.targets import agent_target, workflow_target
-from interface.client import new_key, quoted
+from interface.client import quoted
 from interface.failure import Failure
 from protocol.agent import Scope
 from protocol.api.approvals import ApprovalInfo, ApprovalRules, GrantList, Pending
 from protocol.api.history import AuditList
+from protocol.names import number_of
 
-_REQUEST: Final = re.compile(r"a\d+", re.ASCII)
-_RULE: Final = re.compile(r"r\d+", re.ASCII)
 _ALWAYS: Final = (
     "approve this and all future calls of this tool by this agent whose complete input, as in awk needs, matches"
     """ PATTERN: '{"command":"git *"}'; * matches any text, so this also matches 'git x; rm -rf ~'"""
@@ -36,9 +35,7 @@ ARGUMENTS: Final[Mapping[str, Arguments]] = {
         switch("--all-agents", about="with --always: apply to all agents"),
     ),
     "deny": (
-        argument(
-            "ids", metavar="APPROVAL", nargs="+", help="approval request (a3), or one approval rule to delete (r2)"
-        ),
+        argument("ids", metavar="APPROVAL", nargs="+", help="approval request (a3), or one rule to delete (r2)"),
         _REASON,
         json_flag,
     ),
@@ -70,14 +67,19 @@ def show_approvals(context: Context) -> int:
 
 
 def pending_lines(found: Pending, screen: Screen) -> list[str]:
-    rows: list[list[str]] = []
-    for row in found.approvals:
-        # In the form that patterns match. The kernel truncates an input that is too long for a list.
-        given = f"{row.input}..." if isinstance(row.input, str) else ""
-        given = given or msgspec.json.encode(row.input, order="sorted").decode()
-        rows.append([row.id, row.agent, row.space, row.tool, row.expires_at, given, row.reason or "-"])
-    header = ["ID", "AGENT", "SPACE", "TOOL", "EXPIRES", "INPUT", "REASON"]
-    return table(header, rows, screen) if rows else ["no pending approvals"]
+    """Return a row for each request and, below it, its input: uncut, with all blanks, as --always matches it."""
+    if not found.approvals:
+        return ["no pending approvals"]
+    rows = [[row.id, row.agent, row.space, row.tool, row.expires_at, row.reason or "-"] for row in found.approvals]
+    head, *lines = table(["ID", "AGENT", "SPACE", "TOOL", "EXPIRES", "REASON"], rows, screen)
+    # The kernel truncates an input that is too long for a list.
+    given = (f"{one.input}..." if isinstance(one.input, str) else _exact(one.input) for one in found.approvals)
+    return [head, *(text for line, text in zip(lines, given, strict=True) for text in (line, f"  {escape(text)}"))]
+
+
+def _exact(given: Any) -> str:
+    """Return an input in the form that patterns match: no line breaks, and blanks only as in its texts."""
+    return msgspec.json.encode(given, order="sorted").decode()
 
 
 def approval_lines(one: ApprovalInfo, _screen: Screen) -> list[str]:
@@ -85,7 +87,10 @@ def approval_lines(one: ApprovalInfo, _screen: Screen) -> list[str]:
     head = f"{one.id}: {one.agent} in {one.space} asks for {one.tool} ({one.state}{until})"
     given = msgspec.json.format(msgspec.json.encode(one.input, order="sorted"), indent=2).decode()
     reasons = [one_line(f"reason: {one.reason}")] if one.reason else []
-    return [one_line(head), *reasons, *escape(given).split("\n"), *decision_lines(one)]
+    exact = _exact(one.input)
+    matches = one.state == "open" and "*" not in exact and exact.isprintable()
+    always = [f"awk approve {one.id} --always {escape(shlex.quote(exact))}"] if matches else []
+    return [one_line(head), *reasons, *escape(given).split("\n"), *always, *decision_lines(one)]
 
 
 def approval_rules_lines(found: ApprovalRules, screen: Screen) -> list[str]:
@@ -108,7 +113,7 @@ def run_approve(context: Context) -> int:
 
 def run_deny(context: Context) -> int:
     ids: list[str] = context.args.ids
-    if not any(_RULE.fullmatch(one) for one in ids):
+    if all(number_of(one, "r") is None for one in ids):
         ids = [check_id(name) for name in ids]
         return act(context, "/approvals/{}/deny", ids, approvals_lines, {"reason": context.args.reason})
     if len(ids) > 1:
@@ -122,7 +127,7 @@ def run_deny(context: Context) -> int:
 
 def check_id(name: str) -> str:
     """Return ``name`` if it is the id of an approval request. Raises Failure (usage)."""
-    if not _REQUEST.fullmatch(name):
+    if number_of(name, "a") is None:
         text = f"{name[:100]!r} is not the id of an approval request, such as a3"
         raise Failure("usage", text, "list them: awk needs --approvals")
     return name
@@ -184,9 +189,7 @@ def run_grant_give(context: Context) -> int:
     asked = agent_target(args.to)
     given = {"scope": args.scope, "to": asked.agent, "until": args.until, "uses": args.uses}
     body = {name: value for name, value in given.items() if value is not None}
-    return context.answer(
-        context.kernel().post(f"/spaces/{quoted(str(asked.space))}/grants", body, key=new_key()), grant_lines
-    )
+    return act(context, f"/spaces/{quoted(str(asked.space))}/grants", (), grant_lines, body)
 
 
 def grant_lines(one: dict[str, Any], _screen: Screen) -> list[str]:
@@ -210,10 +213,6 @@ def audit_lines(found: AuditList, screen: Screen, agent: str | None = None) -> l
         told = {"ask": one.query, "share": "(shared by its owner)", "moved": f"(moved: {one.note})"}
         asked = told.get(one.kind, f"(not kept: {one.note})")
         rows.append([one.id, one.at, one.receiver, one.owner, one.space, one_line(asked), f"{keys}{withheld}"])
-    return (
-        table(["ID", "AT", "AGENT", "OWNER", "SPACE", "QUERY", "RESULT"], rows, screen)
-        if rows
-        else ["no memory queries"]
-        if agent is None
-        else [f"no memory queries from or to {one_line(agent)} (list agents: awk agent list)"]
-    )
+    of = "" if agent is None else f" from or to {one_line(agent)} (list agents: awk agent list)"
+    header = ["ID", "AT", "AGENT", "OWNER", "SPACE", "QUERY", "RESULT"]
+    return table(header, rows, screen) if rows else [f"no memory queries{of}"]

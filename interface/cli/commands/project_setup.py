@@ -1,6 +1,5 @@
-"""``awk init``, ``validate``, ``config``, ``schema``, ``doctor`` and ``worker``: examples, and checks of a setup."""
+"""``awk init``, ``adopt``, ``validate``, ``config``, ``schema``, ``doctor``, ``worker``: examples, checks of setups."""
 
-import argparse
 import json
 import os
 import re
@@ -10,19 +9,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
+import msgspec
+
 from interface import offline
+from interface.adoption import Adopter
 from interface.agent_dir import open_agents
 from interface.cli.command_parser import Subcommand, Subcommands, duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, escape, one_line, table, width
-from interface.cli.parsing import flag, json_flag
+from interface.cli.parsing import Arguments, argument, json_flag, switch
+from interface.cli.prompts import can_ask, confirm
 from interface.discovery import NotOurKernel, is_locked, recorded_endpoint, reject_reason
 from interface.failure import Failure, Unreachable
-from interface.safe_dir import Unusable
+from interface.safe_dir import SafeDir, Unusable
 from protocol.backends import BACKENDS, CLIS
 from protocol.discovery import VERSION
-from protocol.inspection import DoctorReport, DoctorRow, Kind, Resolution, Validation, WorkerCheckReport
+from protocol.inspection import Adoption, DoctorReport, DoctorRow, Kind, Resolution, Validation, WorkerCheckReport
 from protocol.yaml_writer import entry, inline
 
 KINDS: Final[tuple[Kind, ...]] = ("agent", "workflow", "project")
@@ -33,18 +36,18 @@ _KIND_OF: Final = {".agents": "agent", ".workflows": "workflow", "": "project"}
 _COLUMN: Final = 48
 """Column in which origins start, if the value before is short enough."""
 _STEP: Final = 2
-
-
-def configure_validate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE", nargs="*", help="agent, workflow or project files (default: all)")
-    json_flag(parser)
+EXAMPLES: Final = Path(__file__).parent.parent / "examples"
+NAMES: Final = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
+DEFAULT: Final = "hello"
+LIST: Final = "list"
+MESSAGE: Final = "Say hello."
 
 
 def run_validate(context: Context) -> int:
     root, state = offline.paths(context.project)
     shell, cwd = offline.shell_environment(context.environ), Path(context.cwd or root)
     grants = offline.validate.project_grants(root, state, shell)
-    checked = offline.validate.validate(root, cwd, context.args.files, shell, grants)
+    checked = offline.validate.validate(root, cwd, context.args.files, shell, grants, reports=context.args.report)
     if not context.args.json:
         for place in offline.places_of(error for file in checked.files for error in file.errors):
             context.out.error(offline.mistake(place))
@@ -61,12 +64,6 @@ def validation_lines(checked: Validation, screen: Screen) -> list[str]:
         wrong = f"{screen.style('wrong', 'red')}  {name}: {count} {'error' if count == 1 else 'errors'}"
         lines.append(wrong if count else f"{screen.style('ok', 'green')}     {name}")
     return lines or ["nothing to check: no .agents, no .workflows, no project file"]
-
-
-def configure_config(parser: argparse.ArgumentParser) -> None:
-    about = "file, agent, @workflow or agent@workflow (default: project)"
-    parser.add_argument("asked", metavar="FILE|NAME", nargs="?", help=about)
-    json_flag(parser)
 
 
 def run_config(context: Context) -> int:
@@ -103,11 +100,6 @@ def _mapping(
             lines = _mapping(item, f"{at}[{index}]", origins, indent + 2 * _STEP, screen)
             for number, line in enumerate(lines):
                 yield line if number else f"{margin}  - {line[indent + 2 * _STEP :]}"
-
-
-def configure_schema(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", choices=KINDS, nargs="?", help="kind of file")
-    flag(parser, "--write", about=f"write all schemas to {FOLDER}, which headers of files refer to")
 
 
 def run_schema(context: Context) -> int:
@@ -148,53 +140,40 @@ def header(path: str) -> str:
     return f"{_MODELINE}{os.path.relpath(f'{FOLDER}/{kind}.json', folder or '.')}\n"
 
 
-EXAMPLES: Final = Path(__file__).parent.parent / "examples"
-DEFAULT: Final = "hello"
-LIST: Final = "list"
 MODELS: Final = {"claude": "sonnet"}
 """Default model by CLI backend: one that users of the CLI usually have access to."""
 _SCRIPTED: Final = re.compile(r"^( *)model: mock/.*$", re.MULTILINE)
 
 
-def configure_init(parser: argparse.ArgumentParser) -> None:
-    about = f"example to create (default: {DEFAULT}); list: print the examples"
-    parser.add_argument("--example", choices=[*_names(), LIST], default=DEFAULT, help=about)
-    about = "program that runs the agents (default: scripted answers without a model)"
-    parser.add_argument("--backend", choices=sorted(name for name in CLIS if BACKENDS[name].binaries), help=about)
-    parser.add_argument("-m", "--model", metavar="MODEL", help="with --backend: model of the agents (claude: sonnet)")
-
-
 def run_init(context: Context) -> int:
     """Create the files and print their names, or print the examples. Raises Failure."""
     if context.args.example == LIST:
-        for name in _names():
+        for name in NAMES:
             workflow = next((EXAMPLES / name / ".workflows").iterdir())
-            with workflow.open(encoding="utf-8") as text:
-                about = text.readline().lstrip("# ").strip()
+            with workflow.open(encoding="utf-8") as lines:
+                about = lines.readline().lstrip("# ").strip()
             context.out.lines([f"{name:<10} {about}"])
         return Exit.OK
     source = EXAMPLES / context.args.example
     engine = _engine(context.args.backend, context.args.model)
     root = Path(context.project.root)
+    made: dict[str, str] = {}
     for file in sorted(path for path in source.rglob("*") if path.is_file()):
         name = file.relative_to(source).as_posix()
-        path = root / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _unwritable(path.parent, error) from error
-        try:
-            with path.open("xb") as new:  # fails if the path exists, even as a dangling link
-                content = header(name) + file.read_text(encoding="utf-8")
-                if engine:
-                    content = _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), content)
-                new.write(content.encode())
-        except FileExistsError:
-            context.out.note(f"note: {name} already exists and was not changed")
-        except OSError as error:
-            raise _unwritable(path, error) from error
-        else:
+        text = header(name) + file.read_text(encoding="utf-8")
+        if engine:
+            text = _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), text)
+        made[name] = text
+    there = [name for name in made if os.path.lexists(root / name)]
+    foreign = [name for name in there if os.lstat(root / name).st_size != len(made[name].encode())]
+    if foreign and len(there) < len(made):
+        mixed = f"the example {source.name} would mix with other files: {', '.join(foreign)}; nothing was written"
+        raise Failure("already_exists", mixed, "create the example in an empty directory, or move these files away")
+    for name, text in made.items():
+        if _create(str(root), name, text):
             context.out.lines([name])
+        else:
+            context.out.note(f"note: {name} already exists and was not changed")
     context.out.lines(write_schemas(str(root)))
     return Exit.OK
 
@@ -216,12 +195,45 @@ def _engine(backend: str | None, model: str | None) -> tuple[str, ...]:
     )
 
 
-def _names() -> list[str]:
-    return sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
+def _create(root: str, path: str, text: str) -> bool:
+    """Create a file and its folders, without following links. Returns whether the path was new. Raises Failure."""
+    folder, name = os.path.split(path)
+    try:
+        with SafeDir.within(root, folder, make=True) as place:
+            place.write(name, text, new=True)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise Failure("failed", f"{path} cannot be written: {error.strerror or error}") from error
+    return True
 
 
-def _unwritable(path: Path, error: OSError) -> Failure:
-    return Failure("failed", f"{path} cannot be written: {error.strerror or error}")
+def run_adopt(context: Context) -> int:
+    root, args = context.project.root, context.args
+    plan = Adopter(root).plan(header)
+    new = [one for one in plan.files if one.state == "new"]
+    if new and not args.yes and not args.json and can_ask(context):
+        context.out.notes(adoption_lines(plan, context.out.screen))
+        confirm(context, f"write {len(new)} files?", "nothing was written")
+    elif new and not args.yes:
+        context.out.note("nothing was written: awk adopt --yes writes these files")
+        new = []
+    new = [one for one in new if _create(root, one.path, one.text)]
+    if new:
+        write_schemas(root)
+        context.out.note("check the files with awk validate, and what they may run with awk trust")
+    done = (msgspec.structs.replace(one, state="written") if one in new else one for one in plan.files)
+    return context.answer(msgspec.structs.replace(plan, files=tuple(done)), adoption_lines)
+
+
+def adoption_lines(plan: Adoption, screen: Screen) -> list[str]:
+    lines = [one_line(f"found: {', '.join(plan.found) or 'no files of Claude Code, Codex, opencode or Gemini'}")]
+    for file in plan.files:
+        lines.append(f"{file.state:<7} {screen.style(file.path, 'bold')}  {one_line(', '.join(file.sources))}")
+        lines += [f"  | {escape(line)}" for line in file.text.splitlines() if file.state == "new"]
+    lines += [] if any(file.state != "kept" for file in plan.files) else ["nothing new to write"]
+    lines += ["not adopted:"] if plan.not_adopted else []
+    return [*lines, *("  " + one_line(f"{one.source}: {one.reason}") for one in plan.not_adopted)]
 
 
 def run_doctor(context: Context) -> int:
@@ -282,17 +294,6 @@ def doctor_lines(report: DoctorReport, screen: Screen) -> list[str]:
 
 
 WORKER_VERBS: Final = Subcommands("worker", (Subcommand("check", "Run a worker program and report protocol errors"),))
-DEFAULT_SECONDS: Final = 60.0
-MESSAGE: Final = "Say hello."
-
-
-def configure_worker_check(parser: argparse.ArgumentParser) -> None:
-    what = "worker program and its arguments, as in command:; quote options or put them after --"
-    parser.add_argument("command", metavar="CMD", nargs="*", help=what)
-    about = f"message for the worker (default: {MESSAGE})"
-    parser.add_argument("--message", metavar="TEXT", default=MESSAGE, help=about)
-    about = "timeout of each run (default: 60s)"
-    parser.add_argument("--timeout", type=duration, metavar="D", default=DEFAULT_SECONDS, help=about)
 
 
 def run_worker_check(context: Context) -> int:
@@ -315,3 +316,36 @@ def check_lines(found: WorkerCheckReport, screen: Screen) -> list[str]:
     rows = [[row.check, "ok" if row.ok else "FAILED", one_line(row.detail)] for row in checks]
     lines = table(["CHECK", "", "DETAIL"], rows, screen)
     return [*lines, *(f"fix {row.check}: {row.fix}" for row in checks if not row.ok)]
+
+
+_COMMAND: Final = "worker program and its arguments, as in command:; quote options or put them after --"
+_PROGRAM: Final = "program that runs the agents (default: scripted answers without a model)"
+_EXAMPLE: Final = f"example to create (default: {DEFAULT}); list: print the examples"
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "validate": (
+        argument("files", metavar="FILE", nargs="*", help="agent, workflow or project files (default: all)"),
+        switch("--report", about="warn about workflows that give awk run --report github or sarif no findings"),
+        json_flag,
+    ),
+    "config": (
+        argument(
+            "asked", metavar="FILE|NAME", nargs="?", help="file, agent, @workflow or agent@workflow (default: project)"
+        ),
+        json_flag,
+    ),
+    "schema": (
+        argument("kind", choices=KINDS, nargs="?", help="kind of file"),
+        switch("--write", about=f"write all schemas to {FOLDER}, which headers of files refer to"),
+    ),
+    "init": (
+        argument("--example", choices=[*NAMES, LIST], default=DEFAULT, help=_EXAMPLE),
+        argument("--backend", choices=sorted(name for name in CLIS if BACKENDS[name].binaries), help=_PROGRAM),
+        argument("-m", "--model", metavar="MODEL", help="with --backend: model of the agents (claude: sonnet)"),
+    ),
+    "adopt": (switch("--yes", about="write the files without confirmation"), json_flag),
+    "worker check": (
+        argument("command", metavar="CMD", nargs="*", help=_COMMAND),
+        argument("--message", metavar="TEXT", default=MESSAGE, help=f"message for the worker (default: {MESSAGE})"),
+        argument("--timeout", type=duration, metavar="D", default=60.0, help="timeout of each run (default: 60s)"),
+    ),
+}

@@ -64,9 +64,9 @@ def ps_of_all(
             raise answer.failure
     unreachable = tell_missing(context, answers)
     found = [(project.root, table) for project, table, _ in answers if table is not None]
-    if not found and context.args.target is not None and not unreachable:
+    if not found and context.args.targets and not unreachable:
         hint = "list agents: awk ps -A; with -a also ended ones"
-        raise Failure("not_found", f"no project has the agent {one_line(context.args.target)}", hint)
+        raise Failure("not_found", f"no project has the agent {one_line(' '.join(context.args.targets))}", hint)
     if context.args.json:
         agents = [{**row, "project": root} for root, table in found for row in table["agents"]]
         document = {"schema": "awk/ps/1", "agents": agents, "needs": sum(listed["needs"] for _, listed in found)}

@@ -4,10 +4,9 @@ Standard output contains the conversation, or the report with ``--json``; everyt
 ``--dry-run``, the output is the plan of the run. This needs no kernel, runs no command and requires no trust.
 """
 
-import argparse
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from interface.cli.command_parser import duration, pairs, share, tokens, usd
@@ -15,7 +14,7 @@ from interface.cli.commands.send import as_line, as_result, retry_notes
 from interface.cli.context import Context
 from interface.cli.exits import Exit, Interrupted, interruptible
 from interface.cli.output import OutputLost, Screen, decode, escape, one_line
-from interface.cli.parsing import flag, json_flag, jsonl_flag, workflow_flags
+from interface.cli.parsing import Arguments, argument, json_flag, jsonl_flag, switch, workflow_flags
 from interface.cli.prompts import answer_in_place, can_ask, decide_in_place, is_question
 from interface.cli.run_stream import Run
 from interface.cli.targets import RUN, target
@@ -36,40 +35,48 @@ _COMPARING: Final = ("repeat", "check", "margin", "seed", "total_cost", "total_t
 _LIVE: Final = ("delta", "progress", "lagged")
 CANCEL_SECONDS: Final = 30.0
 """Time for a cancelled run to end: all steps that stop its workers, and a margin."""
-
-
-def configure_run(parser: argparse.ArgumentParser) -> None:
-    about = "name in .workflows, file, or github:owner/repo@ref/path.yaml"
-    parser.add_argument("workflow", metavar="FILE|NAME", help=about)
-    workflow_flags(parser)
-    about = "maximum duration, such as 10m (exit code 124 when exceeded)"
-    parser.add_argument("--timeout", type=duration, metavar="D", help=about)
-    about = "maximum cost of the run in USD (exit code 6 when exceeded)"
-    parser.add_argument("--max-cost", type=usd, metavar="USD", help=about)
-    parser.add_argument("--max-tokens", type=tokens, metavar="N", help="maximum tokens (exit code 6 when exceeded)")
-    parser.add_argument("--exit-code-from", metavar="AGENT", help="only the work of this agent decides the exit code")
-    parser.add_argument("--fail-on", choices=("error", "never"), default="error", help="never: always exit with code 0")
-    parser.add_argument("--approve", choices=APPROVALS, help=_APPROVE)
-    flag(parser, "--detach", about="return after the start; approvals wait in awk needs")
-    about = "additional reports, separated by commas: github, junit:FILE, md:FILE, sarif:FILE"
-    parser.add_argument("--report", action="append", metavar="REPORTS", help=about)
-    flag(parser, "--rm", about="stop the kernel after the run if this command started it")
-    flag(parser, "--dry-run", about="print the execution plan without running it")
-    whole = "with --compare: "
-    about = "compare the workflow with one agent that has the prompts and tools of all members"
-    parser.add_argument("--compare", choices=("solo",), help=about)
-    parser.add_argument("--repeat", type=pairs, metavar="N", help=f"{whole}maximum number of pairs (default: 10)")
-    parser.add_argument("--check", metavar="CMD", help=f"{whole}shell command that decides success by exit code 0")
-    about = f"{whole}accepted loss of success rate of the cheaper side (default: 0.2)"
-    parser.add_argument("--margin", type=share, metavar="P", help=about)
-    about = f"{whole}random seed of the order of the runs in each pair"
-    parser.add_argument("--seed", type=int, metavar="N", help=about)
-    parser.add_argument("--total-cost", type=usd, metavar="USD", help=f"{whole}maximum total cost of all runs in USD")
-    parser.add_argument("--total-tokens", type=tokens, metavar="N", help=f"{whole}maximum total tokens of all runs")
-    parser.add_argument("--resume", metavar="COMPARISON", help=f"{whole}continue this comparison (c3)")
-    flag(parser, "--keep", about=f"{whole}keep the project copy in which each run works")
-    json_flag(parser)
-    jsonl_flag(parser)
+_WHOLE: Final = "with --compare: "
+_REPORT: Final = "additional reports, separated by commas: github, junit:FILE, md:FILE, sarif:FILE"
+_COMPARE: Final = "compare the workflow with one agent that has the prompts and tools of all members"
+_MARGIN: Final = f"{_WHOLE}accepted loss of success rate of the cheaper side (default: 0.2)"
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "run": (
+        argument("workflow", metavar="FILE|NAME", help="name in .workflows, file, or github:owner/repo@ref/path.yaml"),
+        workflow_flags,
+        argument(
+            "--timeout", type=duration, metavar="D", help="maximum duration, such as 10m (exit code 124 when exceeded)"
+        ),
+        argument(
+            "--max-cost", type=usd, metavar="USD", help="maximum cost of the run in USD (exit code 6 when exceeded)"
+        ),
+        argument("--max-tokens", type=tokens, metavar="N", help="maximum tokens (exit code 6 when exceeded)"),
+        argument("--exit-code-from", metavar="AGENT", help="only the work of this agent decides the exit code"),
+        argument("--fail-on", choices=("error", "never"), default="error", help="never: always exit with code 0"),
+        argument("--approve", choices=APPROVALS, help=_APPROVE),
+        switch("--detach", about="return after the start; approvals wait in awk needs"),
+        argument("--report", action="append", metavar="REPORTS", help=_REPORT),
+        switch("--rm", about="stop the kernel after the run if this command started it"),
+        switch("--dry-run", about="print the execution plan without running it"),
+        argument("--compare", choices=("solo",), help=_COMPARE),
+        argument("--repeat", type=pairs, metavar="N", help=f"{_WHOLE}maximum number of pairs (default: 10)"),
+        argument("--check", metavar="CMD", help=f"{_WHOLE}shell command that decides success by exit code 0"),
+        argument("--margin", type=share, metavar="P", help=_MARGIN),
+        argument("--seed", type=int, metavar="N", help=f"{_WHOLE}random seed of the order of the runs in each pair"),
+        argument("--total-cost", type=usd, metavar="USD", help=f"{_WHOLE}maximum total cost of all runs in USD"),
+        argument("--total-tokens", type=tokens, metavar="N", help=f"{_WHOLE}maximum total tokens of all runs"),
+        argument("--resume", metavar="COMPARISON", help=f"{_WHOLE}continue this comparison (c3)"),
+        switch("--keep", about=f"{_WHOLE}keep the project copy in which each run works"),
+        json_flag,
+        jsonl_flag,
+    ),
+    "watch": (
+        argument("target", metavar="RUN|@WORKFLOW[:TAG]", help="run (r12), or workflow (@review[:tag]: latest run)"),
+        switch("--exit-status", about="exit with the exit code of the run"),
+        json_flag,
+        jsonl_flag,
+        lambda parser: parser.set_defaults(fail_on="error", detach=True),  # as for run: approvals are decided later
+    ),
+}
 
 
 def run_run(context: Context) -> int:
@@ -278,15 +285,6 @@ def plan_lines(plan: "Plan", screen: Screen) -> list[str]:
         if part:
             lines += [screen.style(f"{title}:", style), *(f"  {line}".rstrip() for line in part)]
     return lines
-
-
-def configure_watch(parser: argparse.ArgumentParser) -> None:
-    about = "run (r12), or workflow (@review[:tag]: latest run)"
-    parser.add_argument("target", metavar="RUN|@WORKFLOW[:TAG]", help=about)
-    flag(parser, "--exit-status", about="exit with the exit code of the run")
-    json_flag(parser)
-    jsonl_flag(parser)
-    parser.set_defaults(fail_on="error", detach=True)  # as for run: approvals are decided later
 
 
 def run_watch(context: Context) -> int:

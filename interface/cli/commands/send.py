@@ -303,9 +303,8 @@ def run_ask(context: Context) -> int:
                     return conversation.end(event.data.encode())
     except Unreachable as error:
         if conversation.receipt is None:
-            raise Failure(
-                "no_kernel", f"the kernel exited before it accepted the message: {error}", "try again"
-            ) from error
+            hint = "try again"
+            raise Failure("no_kernel", f"the kernel exited before it accepted the message: {error}", hint) from error
     return conversation.resume()
 
 

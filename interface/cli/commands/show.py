@@ -1,66 +1,102 @@
-"""``awk show``: print a run or an instruction, or (``--prompt``) the prompt of an instruction."""
+"""``awk show``: print a run (as report, timeline, graph or web page), or an instruction with its prompt and steps."""
 
 import argparse
-import re
 from functools import partial
 from typing import Any, Final
 
 from interface.cli.commands.channel import message_lines
 from interface.cli.context import Context
-from interface.cli.output import Screen, escape, one_line, table
+from interface.cli.output import Screen, decode, escape, one_line, table
 from interface.cli.parsing import archive_flag, flag, json_flag
 from interface.cli.requests import ENTRIES, count_flag, show_list
 from interface.cli.targets import RUN
+from interface.cli.timeline_view import GRAPHS, graph_lines, timeline_lines
 from interface.cli.transcript_view import entry_lines, unanswered_lines, usage_text
 from interface.client import quoted
 from interface.failure import Failure
 from protocol.api.instructions import InstructionInfo, PromptReport
 from protocol.api.runs import RunReport
+from protocol.api.timeline import Timeline
 from protocol.instruction import Usage
+from protocol.names import number_of
 
-FAILED_CALLS: Final = 20
-APPROVALS: Final = 20
-"""Number of the newest approval requests that are displayed; ``--json`` lists all."""
-_INSTRUCTION: Final = re.compile(r"i\d+", re.ASCII)
-KEPT: Final = {"whole": "whole", "folded": "folded", "left_out": "left out"}
-"""Labels of the states of a prompt part."""
+NEWEST: Final = 20
+"""Maximum number of displayed failed calls, and of displayed approval requests; ``--json`` lists all."""
+_OF_RUN: Final = {"timeline": "/timeline", "graph": "/graph", "html": "/timeline"}
+"""Path of the document of a run, by view."""
+_OF_INSTRUCTION: Final = ("prompt", "steps")
 _STATUS_STYLES: Final = {"done": "green", "running": "cyan"}
 
 
 def configure_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="RUN|INSTRUCTION", help="run (r12, or review:main) or instruction (i7)")
+    parser.add_argument("ids", metavar="RUN|INSTRUCTION", nargs="+", help="runs (r12, review:main), instructions (i7)")
     flag(parser, "--prompt", about="for an instruction: print the prompt of the model")
     flag(parser, "--steps", about="for an instruction: print each model and tool call")
     flag(parser, "--full", about="with --steps: print arguments and results in full")
     count_flag(parser, what="with --steps: number of first calls")
+    flag(parser, "--timeline", about="for a run: draw the work of each agent over time")
+    parser.add_argument("--graph", choices=tuple(GRAPHS), help="for a run: print the graph of its messages")
+    parser.add_argument("--html", metavar="FILE", help="for a run: write a web page with its timeline to FILE")
+    flag(parser, "--force", about="with --html: replace an existing file")
     archive_flag(parser)
     json_flag(parser)
 
 
 def run_show(context: Context) -> int:
-    name: str = context.args.id
-    if context.args.prompt:
-        if not _INSTRUCTION.fullmatch(name):
-            raise Failure("usage", f"--prompt requires an instruction (i7), not {name!r}")
+    """Print each object; with ``--json``, one document per line."""
+    if context.args.html and len(context.args.ids) > 1:
+        raise Failure("usage", "--html requires exactly one run")
+    for place, name in enumerate(context.args.ids):
+        if place and not context.args.json:
+            context.out.lines([""])
+        show_object(context, name)
+    return 0
+
+
+def show_object(context: Context, name: str) -> int:
+    """Print the run or instruction ``name``, or the requested view of it."""
+    args = context.args
+    views = [view for view in (*_OF_RUN, *_OF_INSTRUCTION) if getattr(args, view)]
+    is_instruction = number_of(name, "i") is not None
+    if len(views) > 1:
+        raise Failure("usage", f"--{views[0]} cannot be combined with --{views[1]}")
+    for flag_name, needed in (("force", "html"), ("full", "steps")):
+        if getattr(args, flag_name) and not getattr(args, needed):
+            raise Failure("usage", f"--{flag_name} requires --{needed}")
+    if views and is_instruction == (views[0] in _OF_RUN):
+        needs = "a run (r12, or review:main)" if is_instruction else "an instruction (i7)"
+        raise Failure("usage", f"--{views[0]} requires {needs}, not {name!r}")
+    if args.prompt:
         return context.answer(context.kernel().get(f"/instructions/{name}/prompt"), prompt_lines)
-    if context.args.steps:
-        if not _INSTRUCTION.fullmatch(name):
-            raise Failure("usage", f"--steps requires an instruction (i7), not {name!r}")
-        return show_list(context, f"/instructions/{name}/entries", ENTRIES, partial(step_lines, full=context.args.full))
-    if context.args.full:
-        raise Failure("usage", "--full requires --steps")
-    if _INSTRUCTION.fullmatch(name):
+    if args.steps:
+        return show_list(context, f"/instructions/{name}/entries", ENTRIES, partial(step_lines, full=args.full))
+    if is_instruction:
         return context.answer(context.kernel().get(f"/instructions/{name}"), instruction_lines)
+    return _show_run(context, name, *views)
+
+
+def _show_run(context: Context, name: str, view: str = "") -> int:
     run_name = name.removeprefix("@")
     run_name = run_name if ":" in run_name or RUN.fullmatch(name) else f"{run_name}:main"
     try:
-        report = context.kernel().get(f"/runs/{quoted(run_name)}")
+        document = context.kernel().get(f"/runs/{quoted(run_name)}{_OF_RUN.get(view, '')}")
     except Failure as failure:
         if failure.code != "not_found" or not failure.http_status:
             raise
         text = f"no run, instruction or workflow named {name[:100]!r}"
         raise Failure("not_found", text, "list runs: awk runs", http_status=failure.http_status) from failure
-    return context.answer(report, run_lines)
+    if view == "html":
+        from interface.cli.run_page import write_run_page  # noqa: PLC0415  (other views do without)
+
+        found = decode(document, Timeline)
+        return context.answer(write_run_page(context, found, report_lines(found.report, Screen())), page_lines)
+    if view == "graph":
+        return context.answer(document, graph_lines, GRAPHS[context.args.graph])
+    return context.answer(document, timeline_lines if view else run_lines)
+
+
+def page_lines(written: dict[str, Any], _screen: Screen) -> list[str]:
+    return [f"{one_line(written['file'])}: {written['bytes']:,} bytes"]
 
 
 def run_lines(report: RunReport, screen: Screen) -> list[str]:
@@ -75,9 +111,9 @@ def report_lines(report: RunReport, screen: Screen, *, left: bool = False) -> li
     failed = ", ".join(f"{count} of {one_line(tool)}" for tool, count in report.failed_calls.items())
     calls = [f"calls that failed: {failed}"] if failed else []
     parts = [f"instructions: {counts or 'none'}", *verdict, *calls, _used(report.usage)]
-    trees = [f"in working trees of their own: awk diff {one_line(report.id)}"] if left else []
+    trees = [f"in working trees of their own: awk diff {one_line(report.id)}, awk merge {one_line(report.id)}"]
     name = one_line(f"{report.id} {report.run}")
-    return [f"{name} {status} in {report.duration_seconds:.1f} s; {'; '.join(parts)}", *trees]
+    return [f"{name} {status} in {report.duration_seconds:.1f} s; {'; '.join(parts)}", *(trees if left else ())]
 
 
 def _used(usage: Usage) -> str:
@@ -113,7 +149,7 @@ def instruction_lines(info: InstructionInfo, screen: Screen) -> list[str]:
     # The last calls that failed or were not run, with the text that the model received.
     failed = [(step.n, call) for step in info.steps for call in step.failed]
     calls = [f"  step {n}  {one_line(call.tool)}  {call.why}: {one_line(call.text)}" for n, call in failed]
-    lines += ["", "calls that failed:", *calls[-FAILED_CALLS:]] if calls else []
+    lines += ["", "calls that failed:", *calls[-NEWEST:]] if calls else []
     lines += requested_lines(info)
     # Standard error of the last worker that failed.
     told = next((attempt for attempt in reversed(info.attempts) if attempt.stderr_tail), None)
@@ -158,9 +194,9 @@ def requested_lines(info: InstructionInfo) -> list[str]:
         + (f", {unheard}" if one.state == "granted" and not one.heard else "")
         for one in info.approvals
     ]
-    left_out = len(shown) - APPROVALS
+    left_out = len(shown) - NEWEST
     earlier = [f"  {left_out} earlier ones: --json lists them"] if left_out > 0 else []
-    return ["", "approvals:", *earlier, *shown[-APPROVALS:]]
+    return ["", "approvals:", *earlier, *shown[-NEWEST:]]
 
 
 def prompt_lines(prompt: PromptReport, screen: Screen) -> list[str]:
@@ -168,9 +204,7 @@ def prompt_lines(prompt: PromptReport, screen: Screen) -> list[str]:
     for message in prompt.messages:
         shown += ["", screen.style(f"{message.role}:", "bold"), *_text(message.text)]
     if prompt.parts:
-        rows = [
-            [part.name, str(part.tokens), part.trust, KEPT[part.kept], one_line(part.source)] for part in prompt.parts
-        ]
+        rows = [[one.name, str(one.tokens), one.trust, one.kept.replace("_", " "), one.source] for one in prompt.parts]
         shown += ["", *table(["PART", "TOKENS", "TRUST", "SHOWN", "SOURCE"], rows, screen)]
     return shown
 

@@ -3,9 +3,8 @@
 Skills are imported from one commit of a repository and pinned to it. Agents can use them once they are trusted.
 """
 
-import argparse
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -16,7 +15,7 @@ from interface import offline
 from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, table
-from interface.cli.parsing import flag
+from interface.cli.parsing import Arguments, argument, switch
 from interface.failure import Failure
 from interface.safe_dir import SafeDir
 from interface.skill_folder import path_of, pins, put, remove
@@ -32,7 +31,21 @@ SKILLS_VERBS: Final = Subcommands(
         Subcommand("install-self", "Install a skill that teaches coding agents to use agent-worker"),
     ),
 )
-
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "skills import": (
+        argument("source", metavar="SOURCE", help="skill or folder of skills as github:owner/repo@ref/path"),
+        argument("names", metavar="NAME", nargs="*", help="only these skills"),
+        switch("--force", about="replace existing skills"),
+    ),
+    "skills update": (
+        argument("names", metavar="NAME", nargs="*", help="only these skills (default: all imported skills)"),
+        switch("--force", about="also update changed skills; discard the changes"),
+    ),
+    "skills rm": (
+        argument("names", metavar="NAME", nargs="+", help="names of imported skills"),
+        switch("--force", about="also delete locally changed skills"),
+    ),
+}
 
 _COMMIT: Final = 12
 """Characters of a commit that are shown."""
@@ -73,12 +86,6 @@ def skills_lines(found: SkillList, screen: Screen) -> list[str]:
     return table(["NAME", "FOLDER", "FROM", "AGENTS", "WHAT FOR"], rows, screen) if rows else ["no skills"]
 
 
-def configure_skills_import(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help="skill or folder of skills as github:owner/repo@ref/path")
-    parser.add_argument("names", metavar="NAME", nargs="*", help="only these skills")
-    flag(parser, "--force", about="replace existing skills")
-
-
 def run_skills_import(context: Context) -> int:
     root = context.project.root
     names: list[str] = context.args.names
@@ -103,11 +110,6 @@ def _fetch(context: Context, source: str) -> FetchedSkills:
     return offline.programs.fetch_skills(source, offline.shell_environment(context.environ))
 
 
-def configure_skills_update(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", metavar="NAME", nargs="*", help="only these skills (default: all imported skills)")
-    flag(parser, "--force", about="also update changed skills; discard the changes")
-
-
 def run_skills_update(context: Context) -> int:
     wanted, edited = asked_for(context, "repeat with --force to lose the changes")
     sources: dict[str, FetchedSkills] = {}
@@ -123,11 +125,6 @@ def run_skills_update(context: Context) -> int:
             put(context.project.root, found.source, found.commit, new)
             context.out.note(f"note: {name} was updated to {found.commit[:12]}")
     return show_skills(context)
-
-
-def configure_skills_rm(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", metavar="NAME", nargs="+", help="names of imported skills")
-    flag(parser, "--force", about="also delete locally changed skills")
 
 
 def run_skills_rm(context: Context) -> int:

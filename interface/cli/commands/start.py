@@ -4,7 +4,6 @@
 returns when another version of the kernel has taken over the work, or has failed to do so.
 """
 
-import argparse
 import json
 import os
 import select
@@ -19,7 +18,7 @@ from interface.cli.command_parser import duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line
-from interface.cli.parsing import AGENT, TARGET, all_projects_flag, flag, json_flag, trust_flag, workflow_flags
+from interface.cli.parsing import AGENT, TARGET, Arguments, argument, json_flag, switch, trust_flag, workflow_flags
 from interface.cli.prompts import agrees, can_ask, confirm, with_trust
 from interface.cli.requests import NOTHING, left_behind_lines
 from interface.client import Client, new_key, quoted
@@ -31,12 +30,33 @@ if TYPE_CHECKING:
     from protocol.target import Target
 
 _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-
-
-def configure_start(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("workflow", metavar="FILE|NAME", nargs="?", help="workflow to start (default: only the kernel)")
-    workflow_flags(parser)
-    flag(parser, "--foreground", about="run in the foreground and log to stderr")
+_TO: Final = "virtual environment or program of the new version (default: the installed one)"
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "start": (
+        argument("workflow", metavar="FILE|NAME", nargs="?", help="workflow to start (default: only the kernel)"),
+        workflow_flags,
+        switch("--foreground", about="run in the foreground and log to stderr"),
+    ),
+    "stop": (
+        argument("targets", metavar="TARGET", nargs="*", help=f"{TARGET} (default: all work and the kernel)"),
+        argument("--grace", type=duration, metavar="D", help="time for running work to finish (default: 10s)"),
+        switch("--now", about="stop running work immediately"),
+        switch("--no-wait", about="return without waiting for processes to exit"),
+        switch("--yes", about="stop without confirmation"),
+        switch("-A", "--all-projects", about="stop the kernels of all your projects"),
+    ),
+    "restart": (
+        argument("target", metavar="TARGET", nargs="?", help=AGENT),
+        switch("--kernel", about="restart the kernel; unfinished work continues"),
+        trust_flag,
+        json_flag,
+    ),
+    "upgrade": (
+        argument("--to", metavar="PATH", help=_TO),
+        switch("--status", about="print the result of the last upgrade"),
+        json_flag,
+    ),
+}
 
 
 def run_start(context: Context) -> int:
@@ -167,23 +187,12 @@ LADDER_SECONDS: Final = 25.0
 """Time for a kernel to exit after the grace period: kill remaining processes, write a checkpoint, exit."""
 
 
-def configure_stop(parser: argparse.ArgumentParser) -> None:
-    targets = f"{TARGET} (default: all work and the kernel)"
-    parser.add_argument("targets", metavar="TARGET", nargs="*", help=targets)
-    parser.add_argument("--grace", type=duration, metavar="D", help="time for running work to finish (default: 10s)")
-    flag(parser, "--now", about="stop running work immediately")
-    flag(parser, "--no-wait", about="return without waiting for processes to exit")
-    flag(parser, "--yes", about="stop without confirmation")
-    all_projects_flag(parser, "stop the kernels of all your projects")
-
-
 def run_stop(context: Context) -> int:
     grace = DEFAULT_GRACE_SECONDS if context.args.grace is None else context.args.grace
     if context.args.all_projects:
         if context.args.targets:
-            raise Failure(
-                "usage", "-A and TARGET cannot be combined", "use --project to stop a target of another project"
-            )
+            hint = "use --project to stop a target of another project"
+            raise Failure("usage", "-A and TARGET cannot be combined", hint)
         from interface.cli.commands.projects import stop_all  # noqa: PLC0415  (most stop one kernel)
 
         seconds = 0.0 if context.args.now else grace
@@ -277,16 +286,8 @@ def stop_kernel(context: Context, client: Client, grace: float) -> None:
         client.post("/shutdown", {"grace": grace}, key=new_key())
     client.close()
     if not exit_wait.wait(grace + LADDER_SECONDS):
-        raise Failure(
-            "timeout", "the kernel is still running", f"see its log, or kill it: {context.program} stop --now"
-        )
-
-
-def configure_restart(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", nargs="?", help=AGENT)
-    flag(parser, "--kernel", about="restart the kernel; unfinished work continues")
-    trust_flag(parser)
-    json_flag(parser)
+        hint = f"see its log, or kill it: {context.program} stop --now"
+        raise Failure("timeout", "the kernel is still running", hint)
 
 
 def run_restart(context: Context) -> int:
@@ -315,13 +316,6 @@ _PAUSE_SECONDS: Final = 0.1
 _ANEW: Final = "the kernel was restarted during the upgrade"
 _HINT: Final = "see kernel.log"
 _OVER: Final = ("done", "failed", "none")
-
-
-def configure_upgrade(parser: argparse.ArgumentParser) -> None:
-    about = "virtual environment or program of the new version (default: the installed one)"
-    parser.add_argument("--to", metavar="PATH", help=about)
-    flag(parser, "--status", about="print the result of the last upgrade")
-    json_flag(parser)
 
 
 def run_upgrade(context: Context) -> int:

@@ -1,8 +1,8 @@
 """``awk backup``, ``restore``, ``standby``, ``prune`` and ``df``: the state of a project, its copies and its size."""
 
-import argparse
 import json
 import os
+from collections.abc import Mapping
 from typing import Any, Final, get_args
 
 from interface import offline
@@ -10,7 +10,7 @@ from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line, table, view_lines
-from interface.cli.parsing import flag, json_flag
+from interface.cli.parsing import Arguments, argument, json_flag, switch
 from interface.cli.prompts import can_ask, confirm
 from interface.client import new_key
 from interface.failure import Failure
@@ -28,12 +28,34 @@ _TRUST: Final = (
 _EXPLAINED: Final = (
     "unfinished: rest of an interrupted prune; aside: state replaced by a restore; attempts: folders of ended ones"
 )
-
-
-def configure_backup(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="backup file, written atomically and readable only by its owner")
-    flag(parser, "--force", about="replace an existing file")
-    json_flag(parser)
+_FORCE: Final = "move existing state aside first; with --promote, continue even if the original may be running"
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "backup": (
+        argument("file", metavar="FILE", help="backup file, written atomically and readable only by its owner"),
+        switch("--force", about="replace an existing file"),
+        json_flag,
+    ),
+    "restore": (
+        argument("file", metavar="FILE", help="file of awk backup, or with --promote directory of a standby"),
+        switch("--promote", about="restore a standby copy; its original kernel must not run again"),
+        switch("--force", about=_FORCE),
+        switch("--trust", about=_TRUST),
+        json_flag,
+    ),
+    "df": (
+        argument("-n", type=int, default=RUNS, metavar="N", help="number of largest runs (default: 10; 0: all)"),
+        json_flag,
+    ),
+    "prune": (
+        argument("what", metavar="WHAT", nargs="*", help=f"groups (default: all): {', '.join(GROUPS)}; {_EXPLAINED}"),
+        switch("--dry-run", about="list the data and reasons without deleting it"),
+        switch("--yes", about="delete without confirmation"),
+        json_flag,
+    ),
+    "standby check": (
+        argument("folder", metavar="DIR", help="directory of the copy, as in standby.to of the project file"),
+    ),
+}
 
 
 def run_backup(context: Context) -> int:
@@ -53,15 +75,6 @@ def backup_lines(made: BackupReport, _screen: Screen) -> list[str]:
         names = ", ".join(sorted({tree.branch for tree in head.trees})[:5])
         lines.append(one_line(f"{len(head.trees)} working trees are of the project's git; keep its branches: {names}"))
     return lines
-
-
-def configure_restore(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="file of awk backup, or with --promote directory of a standby")
-    flag(parser, "--promote", about="restore a standby copy; its original kernel must not run again")
-    about = "move existing state aside first; with --promote, continue even if the original may be running"
-    flag(parser, "--force", about=about)
-    flag(parser, "--trust", about=_TRUST)
-    json_flag(parser)
 
 
 def run_restore(context: Context) -> int:
@@ -84,11 +97,6 @@ def restore_lines(done: RestoreReport, _screen: Screen) -> list[str]:
     return [*lines, *(one_line(f"note: {note}") for note in done.notes)]
 
 
-def configure_df(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-n", type=int, default=RUNS, metavar="N", help="number of largest runs (default: 10; 0: all)")
-    json_flag(parser)
-
-
 def run_df(context: Context) -> int:
     if context.args.n < 0:
         raise Failure("usage", "-n requires a number from 0")
@@ -105,14 +113,6 @@ def df_lines(found: DiskUsage, screen: Screen) -> list[str]:
     if found.more_runs:
         lines.append(f"{found.more_runs} more runs: -n 0 shows all")
     return [*lines, one_line(f"{_size(found.total_bytes)} in all, of {found.state}")]
-
-
-def configure_prune(parser: argparse.ArgumentParser) -> None:
-    about = f"groups (default: all): {', '.join(GROUPS)}; {_EXPLAINED}"
-    parser.add_argument("what", metavar="WHAT", nargs="*", help=about)
-    flag(parser, "--dry-run", about="list the data and reasons without deleting it")
-    flag(parser, "--yes", about="delete without confirmation")
-    json_flag(parser)
 
 
 def run_prune(context: Context) -> int:
@@ -159,10 +159,6 @@ STANDBY_VERBS: Final = Subcommands(
     "standby",
     (Subcommand("check", "Verify a standby copy in a temporary directory and print the time of its last change"),),
 )
-
-
-def configure_standby_check(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="DIR", help="directory of the copy, as in standby.to of the project file")
 
 
 def run_standby_check(context: Context) -> int:

@@ -4,25 +4,21 @@
 """
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, decode, one_line, read_fields, table, width
-from interface.cli.parsing import TARGET, json_flag
+from interface.cli.parsing import TARGET, Arguments, argument, json_flag
 from interface.failure import Unreachable
 
 if TYPE_CHECKING:
-    import argparse
-
     from protocol.api.kernel import StatusReport, UsageGroup, UsageReport, UsageRow
 
+_BY: Final = "group by agent, workflow, model or day (UTC), or by two of them: day,model"
+_TIMES: Final = "7d, 2h, 2026-11-01 or 2026-11-01T12:00:00Z"
 _DOWN: Final = b'{"schema":"awk/status/1","state":"down","kernel":null,"agents":{},"workflows":[]}'
-
-
-def configure_status(parser: "argparse.ArgumentParser") -> None:
-    parser.add_argument("target", metavar="TARGET", nargs="?", help=TARGET)
-    json_flag(parser)
 
 
 def run_status(context: Context) -> int:
@@ -87,16 +83,6 @@ def status_lines(body: bytes, screen: Screen) -> list[str]:
     return [*lines, *(f"  broken    {line}" for line in broken)]
 
 
-def configure_stats(parser: "argparse.ArgumentParser") -> None:
-    parser.add_argument("target", metavar="TARGET", nargs="?", help=f"{TARGET} (default: all)")
-    by = "group by agent, workflow, model or day (UTC), or by two of them: day,model"
-    parser.add_argument("--by", type=_parts, metavar="WHAT", help=by)
-    when = "start of the period: 7d, 2h, 2026-11-01 or 2026-11-01T12:00:00Z"
-    parser.add_argument("--since", type=_moment, metavar="T", help=when)
-    parser.add_argument("--until", type=_moment, metavar="T", help="end of the period, as for --since (default: now)")
-    json_flag(parser)
-
-
 def _parts(text: str) -> str:
     from argparse import ArgumentTypeError  # noqa: PLC0415  (argparse calls this)
 
@@ -122,9 +108,7 @@ def _moment(text: str) -> "Moment":
     try:
         return Moment(duration(text), ago=True)
     except ArgumentTypeError:
-        raise ArgumentTypeError(
-            f"{text[:60]!r} is not a time; use 7d, 2h, 2026-11-01 or 2026-11-01T12:00:00Z"
-        ) from None
+        raise ArgumentTypeError(f"{text[:60]!r} is not a time; use {_TIMES}") from None
 
 
 class Moment(NamedTuple):
@@ -132,6 +116,18 @@ class Moment(NamedTuple):
 
     seconds: float
     ago: bool
+
+
+ARGUMENTS: Final[Mapping[str, Arguments]] = {
+    "status": (argument("target", metavar="TARGET", nargs="?", help=TARGET), json_flag),
+    "stats": (
+        argument("target", metavar="TARGET", nargs="?", help=f"{TARGET} (default: all)"),
+        argument("--by", type=_parts, metavar="WHAT", help=_BY),
+        argument("--since", type=_moment, metavar="T", help=f"start of the period: {_TIMES}"),
+        argument("--until", type=_moment, metavar="T", help="end of the period, as for --since (default: now)"),
+        json_flag,
+    ),
+}
 
 
 def run_stats(context: Context) -> int:

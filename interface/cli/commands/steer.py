@@ -1,26 +1,26 @@
 """Commands that control work: each posts one action for its targets and prints the resulting state.
 
-``pause``, ``resume`` and ``continue`` take an agent or a workflow, ``reset`` an agent, ``answer``, ``reassign``,
-``cancel``, ``retry`` and ``promote`` instructions. ``cancel`` and ``retry`` can also select many instructions: the
-kernel then changes them in one commit. On a terminal, ``cancel`` first shows the selected instructions.
+``pause``, ``resume``, ``continue`` and ``unblock`` take an agent or a workflow, ``reset`` an agent, ``answer``,
+``reassign``, ``cancel``, ``retry`` and ``promote`` instructions. ``cancel`` and ``retry`` can also select many
+instructions: the kernel then changes them in one commit. On a terminal, ``cancel`` first shows the selection.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
 from interface.cli.context import Context
 from interface.cli.exits import Exit, of_failure
 from interface.cli.output import Screen, decode, one_line
-from interface.cli.parsing import AGENT, Arguments, argument, json_flag, switch, target_argument
+from interface.cli.parsing import AGENT, TARGET, Arguments, argument, json_flag, switch, target_argument
 from interface.cli.prompts import can_ask, confirm
-from interface.cli.requests import Row, act
-from interface.cli.targets import agent_path, agent_target, target
+from interface.cli.requests import NOTHING, Row, act
+from interface.cli.targets import agent_path, agent_target, target, target_query
 from interface.client import Client, new_key, quoted
 from interface.failure import Failure
 from protocol.api.agents import AgentChanged
-from protocol.api.instructions import BulkReport, InstructionsChanged
+from protocol.api.instructions import BulkReport, InstructionsChanged, Unblocked
 from protocol.api.workflows import WorkflowRow
 from protocol.names import number_of
 from protocol.target import Target
@@ -29,20 +29,17 @@ SHOWN: Final = 20
 """Maximum number of rows for people; ``--json`` prints up to a thousand."""
 _TARGET: Final = (target_argument, json_flag)
 _SELECTION: Final = (
-    argument(
-        "ids", metavar="ID|@WORKFLOW[:TAG]", nargs="*", help="instructions (i7 i8), or all of a workflow (@review)"
-    ),
+    argument("ids", metavar="ID|@WORKFLOW[:TAG]", nargs="*", help="instructions (i7 i8), or all of @review"),
     argument("--agent", metavar="AGENT", help="all instructions of this agent: alice or alice@review[:tag]"),
     switch("--dry-run", about="print the selected instructions without changes; not with ids"),
     json_flag,
 )
-_QUESTION: Final = argument(
-    "ids", metavar="ID", nargs=1, help="instruction that waits for a person, as in awk needs (i7)"
-)
+_QUESTION: Final = argument("ids", metavar="ID", nargs=1, help="instruction that waits for a person (i7)")
 ARGUMENTS: Final[Mapping[str, Arguments]] = {
     "pause": _TARGET,
     "resume": _TARGET,
     "continue": _TARGET,
+    "unblock": (partial(target_argument, about=f"{TARGET}, or an instruction (i7)"), json_flag),
     "reset": (argument("target", metavar="TARGET", help=AGENT), json_flag),
     "promote": (argument("ids", metavar="ID", nargs="+", help="id of an instruction (i7)"), json_flag),
     "cancel": (
@@ -72,35 +69,29 @@ ARGUMENTS: Final[Mapping[str, Arguments]] = {
 def chosen(context: Context) -> Mapping[str, object] | None:
     """Return the selection for the kernel; None for ids. Raises Failure (usage)."""
     words: list[str] = context.args.ids
+    agent: str | None = context.args.agent
     named = [word for word in words if "@" in word]
     flags = {name: True for name in ("queued", "all") if getattr(context.args, name, False)}
-    many = bool(named or flags or context.args.agent is not None)
-    if not many and not words:
-        raise Failure("usage", "ID is missing", _example(context))
-    if not many:
-        if context.args.dry_run:
-            raise Failure("usage", "--dry-run cannot be combined with ids", _example(context))
-        return None
+    if not (named or flags or agent is not None):
+        if words and not context.args.dry_run:
+            return None
+        wrong = "--dry-run cannot be combined with ids" if words else "ID is missing"
+        raise Failure("usage", wrong, _example(context))
     if len(words) > 1 or named != words:
-        wrong = next((word for word in words if word not in named), words[-1])
-        raise Failure("usage", f"ids and {one_line(wrong[:60])!r} cannot be combined", _example(context))
-    return {**_place(context, target(named[0]) if named else None), **({"queued": True} if "queued" in flags else {})}
+        other = next((word for word in words if word not in named), words[-1])
+        raise Failure("usage", f"ids and {one_line(other[:60])!r} cannot be combined", _example(context))
+    flags.pop("all", None)
+    if agent is None:
+        return {**(target_query(named[0]) if named else {}), **flags}
+    by_agent = agent_target(agent)
+    if named and (target(named[0]).agent is not None or by_agent.workflow is not None):
+        raise Failure("usage", "conflicting targets: name one agent and one workflow", _example(context))
+    return {**target_query("".join([agent, *named])), **flags}
 
 
 def _example(context: Context) -> str:
-    word = "cancel" if hasattr(context.args, "queued") else "retry"
-    more = "--queued" if word == "cancel" else "--all"
+    word, more = ("cancel", "--queued") if hasattr(context.args, "queued") else ("retry", "--all")
     return f"{context.program} {word} i7, or one of: {more}, --agent alice, @review, --agent alice @review"
-
-
-def _place(context: Context, where: Target | None) -> dict[str, object]:
-    agent = None if context.args.agent is None else agent_target(context.args.agent)
-    if agent is not None and where is not None and (where.agent is not None or agent.workflow is not None):
-        raise Failure("usage", "conflicting targets: name one agent and one workflow", _example(context))
-    name = agent.agent if agent is not None else None if where is None else where.agent
-    place = where or agent
-    space = None if place is None or place.workflow is None else str(place.space)
-    return {key: value for key, value in (("agent", name), ("space", space)) if value is not None}
 
 
 def change_many(context: Context, action: str, body: Mapping[str, object]) -> int:
@@ -146,27 +137,32 @@ def bulk_lines(body: bytes, screen: Screen) -> list[str]:
     return [*lines, *([f"  and {missing:,} more not changed"] if missing > 0 else [])]
 
 
-def act_on_target(context: Context, what: str) -> int:
+def act_on_target(context: Context, what: str, parse: Callable[[str], Target] = target) -> int:
     """Post ``what`` (pause, resume, continue) to an agent or a workflow."""
-    asked = target(context.args.target)
+    asked = parse(context.args.target)
     client = context.kernel()
-    if asked.agent is not None:
-        path = agent_path(client, asked, what)
-    else:
-        path = f"/workflows/{quoted(str(asked.workflow))}/{quoted(asked.tag)}/{what}"
+    path = f"/workflows/{quoted(str(asked.workflow))}/{quoted(asked.tag)}/{what}"
+    path = path if asked.agent is None else agent_path(client, asked, what)
     return act(context, path, (), changed_lines, client=client)
 
 
-def act_on_agent(context: Context, what: str) -> int:
-    asked = agent_target(context.args.target)
-    client = context.kernel()
-    return act(context, agent_path(client, asked, what), (), changed_lines, client=client)
-
-
+act_on_agent = partial(act_on_target, parse=agent_target)
 run_pause = partial(act_on_target, what="pause")
 run_resume = partial(act_on_target, what="resume")
 run_continue = partial(act_on_target, what="continue")
 run_reset = partial(act_on_agent, what="reset")
+
+
+_DONE: Final = {"resume": "resumed", "continue": "continued", "retry": "retried", "reset": "reset"}
+
+
+def run_unblock(context: Context) -> int:
+    return act(context, "/unblock", (), unblocked_lines, {"target": context.args.target})
+
+
+def unblocked_lines(done: Unblocked, _screen: Screen) -> list[str]:
+    goes_on = f"; continues: {', '.join(done.instructions)}" if done.instructions else ""
+    return [one_line(f"{_DONE[done.action]} {done.subject}, which was blocked: {done.because}{goes_on}")]
 
 
 def changed_lines(body: bytes, _screen: Screen) -> list[str]:
@@ -183,28 +179,21 @@ def changed_lines(body: bytes, _screen: Screen) -> list[str]:
 
 def run_cancel(context: Context) -> int:
     many = chosen(context)
-    if many is not None:
-        return change_many(context, "cancel", many)
-    return act(context, "/instructions/{}/cancel", instruction_ids(context), instructions_lines)
+    return act_on_ids(context, "cancel") if many is None else change_many(context, "cancel", many)
 
 
 def run_answer(context: Context) -> int:
-    body = {"text": context.message(), **({} if context.args.name is None else {"as": context.args.name})}
-    return act(context, "/instructions/{}/answer", instruction_ids(context), instructions_lines, body)
+    named = {} if context.args.name is None else {"as": context.args.name}
+    return act_on_ids(context, "answer", {"text": context.message(), **named})
 
 
 def run_reassign(context: Context) -> int:
-    return act(
-        context, "/instructions/{}/reassign", instruction_ids(context), instructions_lines, {"to": context.args.to}
-    )
+    return act_on_ids(context, "reassign", {"to": context.args.to})
 
 
 def run_retry(context: Context) -> int:
-    many = chosen(context)
-    body: Mapping[str, object] = {"fresh": context.args.fresh}
-    if many is not None:
-        return change_many(context, "retry", {**many, **body})
-    return act(context, "/instructions/{}/retry", instruction_ids(context), instructions_lines, body)
+    many, body = chosen(context), {"fresh": context.args.fresh}
+    return act_on_ids(context, "retry", body) if many is None else change_many(context, "retry", {**many, **body})
 
 
 def run_promote(context: Context) -> int:
@@ -219,20 +208,17 @@ def run_promote(context: Context) -> int:
         older = [name for name in urgent if int(name[1:]) < int(row["id"][1:])]
         return f"{row['id']} comes after {', '.join(older)}: they are as urgent, and older" if older else None
 
-    return act(context, "/instructions/{}/promote", instruction_ids(context), instructions_lines, remark=earlier)
+    return act_on_ids(context, "promote", remark=earlier)
 
 
-def instruction_ids(context: Context) -> list[str]:
-    """Return the instruction ids in the arguments. Raises Failure (usage) if one is invalid."""
+def act_on_ids(context: Context, what: str, body: Mapping[str, object] = NOTHING, **more: Any) -> int:
+    """Post ``what`` to the instructions in the arguments. Raises Failure (usage) if an id is invalid."""
     ids: list[str] = context.args.ids
-    wrong = next((name for name in ids if number_of(name, "i") is None), None)
-    if wrong is not None:
-        raise Failure(
-            "usage",
-            f"{wrong[:60]!r} is not the id of an instruction",
-            "ids such as i7 are listed by awk queue and awk dead",
-        )
-    return ids
+    for name in ids:
+        if number_of(name, "i") is None:
+            text = f"{name[:60]!r} is not the id of an instruction"
+            raise Failure("usage", text, "ids such as i7 are listed by awk queue and awk dead")
+    return act(context, f"/instructions/{{}}/{what}", ids, instructions_lines, body, **more)
 
 
 def instructions_lines(told: InstructionsChanged, _screen: Screen) -> list[str]:

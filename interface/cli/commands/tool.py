@@ -151,9 +151,8 @@ def run_tool_import(context: Context) -> int:
     found = {name: tool for name, tool in found.items() if not names or name in names}
     taken = [name for name in found if name in own_tools(context)]
     if taken and not context.args.replace:
-        raise Failure(
-            "already_exists", f"tools already exist in the project: {', '.join(taken)}", "repeat with --replace"
-        )
+        hint = "repeat with --replace"
+        raise Failure("already_exists", f"tools already exist in the project: {', '.join(taken)}", hint)
 
     def change(text: str) -> str:
         for name, tool in found.items():

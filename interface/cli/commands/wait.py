@@ -48,9 +48,8 @@ def run_wait(context: Context) -> int:
     args = context.args
     standing_of = subject(args.target)
     if args.goal == "done" and isinstance(standing_of, OfAgent) and standing_of.target.agent is not None:
-        raise Failure(
-            "usage", f"{args.target} is an agent, which can be idle but not done", f"awk wait {args.target} --for idle"
-        )
+        hint = f"awk wait {args.target} --for idle"
+        raise Failure("usage", f"{args.target} is an agent, which can be idle but not done", hint)
     deadline = None if args.timeout is None else context.clock.now() + args.timeout
     follower = Follower(connect=context.kernel, query={}, clock=context.clock, say=context.out.note, deadline=deadline)
     last = Standing(idle=False, done=False, needs=False, note="nothing was heard of it")

@@ -331,10 +331,8 @@ def decide_workflow(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
                 raise Refused("already_running", f"workflow {place_of(fact.draft.space)} is already running", hint)
             limits = _definition.decode(started.definition).limits
             begin = StartRun(space=fact.draft.space, spec=started, limits=limits)
-            kickoff: tuple[Effect, ...]
-            if not started.kickoff:
-                kickoff = ()
-            else:
+            kickoff: tuple[Effect, ...] = ()
+            if started.kickoff:
                 draft = Draft(
                     kind="kickoff",
                     space=fact.draft.space,

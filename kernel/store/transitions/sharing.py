@@ -63,13 +63,6 @@ def record_ask(
     )
 
 
-def record_share(
-    tx: Transaction, holder: Held, receiver: tuple[str, str], given: Sequence[Given], withheld: int
-) -> str:
-    """Record that ``holder`` shares ``given`` with ``receiver`` (key, name). Return the row id."""
-    return _insert(tx, "share", holder, (holder.agent, holder.name), receiver, "", given, withheld)
-
-
 TELL: Final = "UPDATE guard_jobs SET told = 1 WHERE id = ? AND told = 0 RETURNING id"
 
 
@@ -172,7 +165,7 @@ def share(
     text = "\n\n".join([opening, *map(_shown, given)])
     draft = Draft(kind="document", space=space, sender=who.name, text=text, mentions=(receiver[1],))
     seq = who.say(tx, draft).first_seq
-    record_share(tx, who.held, receiver, given, len(withheld))
+    _insert(tx, "share", who.held, (who.held.agent, who.held.name), receiver, "", given, len(withheld))
     note = WITHHELD if withheld else ""
     return who.keep(tx, MemoryShared(message_id=message_id(seq), shared=keys, withheld=withheld, note=note))
 

@@ -1,6 +1,6 @@
 """Write, announce and assign tasks, and plan the tasks of a rule in the commit that triggers the rule."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -103,7 +103,10 @@ def insert_plan(
     if after is not None:
         pairs += [(after.number, number) for number, _ in rows]
         edges.setdefault(after.id, []).extend(task_id(n) for _, n in rows)
-    _refuse_cycle(find_cycle(edges), {task_id(n): key for key, (_, n) in by_key.items()})
+    if cycle := find_cycle(edges):
+        names = {task_id(n): key for key, (_, n) in by_key.items()}
+        shown = " -> ".join(names.get(one, one) for one in cycle)
+        raise Refused("conflict", f"tasks depend on each other: {shown}", "remove one of the needs")
     tasks.add_needs(tx, pairs)
     return [tasks.by_number(tx.conn, number) for number, _ in rows]
 
@@ -115,12 +118,6 @@ def _needed(tx: Transaction, space: str, spec: TaskSpec, name: str, specs: Seque
         text = f"task {(spec.key or spec.title)[:64]!r} needs {name[:64]!r}: neither a key of this plan nor a task"
         raise Refused("not_found", text, f"keys of this plan: {keys}" if keys else "give the tasks keys")
     return found
-
-
-def _refuse_cycle(cycle: Sequence[str], keys: Mapping[str, str]) -> None:
-    if cycle:
-        shown = " -> ".join(keys.get(one, one) for one in cycle)
-        raise Refused("conflict", f"tasks depend on each other: {shown}", "remove one of the needs")
 
 
 def lost_why(row: TaskRow) -> str:

@@ -30,6 +30,7 @@ async def test_every_view_has_the_same_number(kernel: ServedKernel) -> None:
     assert await numbers(kernel) == {1}
     (item,) = (await kernel.get("/needs"))["items"]
     assert (item["kind"], item["id"], item["agent"], item["blocks"]) == ("approval", "a1", "alice", ["i1"])
+    assert item["text"].startswith('alice wants to call bash: {"command":')
     assert [action["command"] for action in item["actions"]] == ["awk approve a1", "awk deny a1"]
     await kernel.ask("POST", "/approvals/a1/deny")
     assert await numbers(kernel) == {0}

@@ -175,7 +175,7 @@ KINDS = {
             "add", "after", "agent", "before", "binds.documents", "binds.suggestion", "binds.tray", "exit_code_from",
             "for", "grant", "id", "ids", "instruction", "key", "keys", "members", "messages.key", "messages.to", "n",
             "name", "proposal", "remove", "request", "rule", "run", "source.messages", "space", "suggestion", "tag",
-            "task", "tasks.for", "tasks.key", "tasks.needs", "tasks.parent", "to",
+            "task", "tasks.for", "tasks.key", "tasks.needs", "tasks.parent", "target", "to",
         ),
         NAME,
     ),

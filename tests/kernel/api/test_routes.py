@@ -48,11 +48,14 @@ def test_no_record_of_the_context_is_a_bag() -> None:
         assert all(one.default is msgspec.NODEFAULT for one in parts)
 
 
+PAGES = ["/page", "/page/<name>", "/page/vendor/<name>"]
+
+
 @pytest.mark.promise("P17")
 def test_only_health_and_the_bytes_of_the_page_are_open() -> None:
     """A token on every other route, reads and MCP included."""
-    assert [route.path for route in ROUTES if route.open] == ["/health", "/page", "/page/<name>"]
-    assert [route.path for route in ROUTES if route.file] == ["/page", "/page/<name>"]
+    assert [route.path for route in ROUTES if route.open] == ["/health", *PAGES]
+    assert [route.path for route in ROUTES if route.file] == PAGES
     assert [route.path for route in ROUTES if route.keyed] == ["/page/token"], "a key that was used is refused"
     assert [route.path for route in ROUTES if route.signed] == ["/hooks/<name>"], "who cannot sign is refused"
 
@@ -97,7 +100,7 @@ async def something_for(kernel: ServedKernel, route: Operation) -> dict[str, str
     if route.path.startswith("/workflows"):
         known["name"] = "review"
     if route.path.startswith("/page"):
-        known["name"] = "main.js"
+        known["name"] = "preact.js" if "vendor" in route.path else "main.js"
     if route.path.startswith("/instructions"):
         known["id"] = sent["instruction_ids"][0]
     for ending, (where, put, given) in PUT_BEFORE.items():

@@ -14,6 +14,7 @@ from protocol.ipc import Entry
 from protocol.names import AgentKey
 from tests.builders.api import ServedKernel
 from tests.kernel.api.client import meanwhile
+from tests.kernel.api.test_approvals import asked
 from tests.kernel.api.test_workflows import posting
 
 SEND = {"to": "alice", "text": "work"}
@@ -42,6 +43,14 @@ async def test_what_failed_shows_its_last_words_and_is_retried(kernel: ServedKer
     assert (kept.json["status"], kept.json["standing"], len(kept.json["steps"])) == ("queued", "runnable", 1)
     assert (await kernel.ask("POST", f"/instructions/{instruction}/retry")).refusal == (409, "conflict")
     assert (await kernel.get("/dead"))["instructions"] == []
+    queue = await kernel.get("/agents/alice/queue")
+    assert ([row["id"] for row in queue["instructions"]], queue["last"]) == ([instruction], None)
+
+
+async def test_the_queue_of_an_idle_agent_names_its_last_work(kernel: ServedKernel) -> None:
+    for last in (None, "i1", "i2"):
+        assert (await kernel.get("/agents/alice/queue"))["last"] == last
+        await kernel.end(await kernel.attempt(token=f"token-{last}"))
 
 
 async def test_calls_that_failed_are_shown_with_what_they_gave(kernel: ServedKernel) -> None:
@@ -164,6 +173,60 @@ async def test_a_workflow_is_paused_resumed_and_continued(kernel: ServedKernel) 
         assert (await kernel.ask("POST", f"{path}/resume")).json["paused"] is False
         assert (await shown(kernel, instruction))["status"] == "queued"
     assert (await kernel.ask("POST", "/workflows/review/pr-1/pause")).code == "workflow_not_running"
+
+
+async def unblocked(kernel: ServedKernel, target: str) -> tuple[Any, ...]:
+    done = (await kernel.ask("POST", "/unblock", {"target": target})).json
+    return tuple(done[name] for name in ("action", "subject", "because", "instructions"))
+
+
+async def test_unblock_chooses_by_the_state_of_the_target(kernel: ServedKernel) -> None:
+    """An agent, a workflow through its member, dead work by its id and by its agent; a second time nothing is left."""
+    instruction = await kernel.send("bob@review")
+    for word, path in (("paused", "/workflows/review/pause"), ("stopped", "/agents/bob@review:main/stop")):
+        subject = "@review" if word == "paused" else "bob@review"
+        for target in ("bob@review", "@review", instruction):
+            await kernel.ask("POST", path)
+            assert await unblocked(kernel, target) == (
+                "resume", subject if target != instruction or word == "paused" else "bob@review:main#1", word, []
+            )  # fmt: skip
+            assert (await shown(kernel, instruction))["standing"] == "runnable"
+            refused = await kernel.ask("POST", "/unblock", {"target": target})
+            assert (refused.refusal, "is not blocked" in refused.json["detail"]) == ((409, "conflict"), True)
+    for target in ("i2", "alice"):
+        dead = await failed(kernel) if target == "i2" else "i2"
+        assert dead == "i2"
+        assert await unblocked(kernel, target) == ("retry", target, "failed" if target == "i2" else "dead", ["i2"])
+        if target == "i2":
+            await kernel.lease("i2", "again")
+            await kernel.writer.commit(close, "i2", 2, status="failed", cause="invalid")
+
+
+async def test_unblock_renews_a_limit_and_resets_an_error(kernel: ServedKernel) -> None:
+    def spend(tx: Transaction) -> None:
+        tx.conn.execute("UPDATE workflows SET limited = 1, limited_by = 'hops' WHERE state = 'running'")
+        tx.conn.execute("UPDATE agents SET state = 'error', reason = 'crashes' WHERE key = 'alice'")
+
+    await kernel.send("bob@review")
+    await kernel.writer.commit(spend)
+    assert await unblocked(kernel, "@review") == ("continue", "@review", "hops", [])
+    assert await unblocked(kernel, "@review") == ("reset", "alice@review", "error", [])
+    assert (await kernel.ask("POST", "/unblock", {"target": "@review"})).code == "conflict"
+
+
+async def test_unblock_decides_nothing_for_the_user_and_refuses_what_is_not_there(kernel: ServedKernel) -> None:
+    await kernel.attempt()
+    await asked(kernel)
+    await kernel.writer.commit(lambda tx: tx.conn.execute("UPDATE instructions SET waits_for = 'approval'"))
+    for target in ("alice", "i1"):
+        refused = await kernel.ask("POST", "/unblock", {"target": target})
+        assert (refused.code, refused.json["hint"]) == ("conflict", "decide the call: awk needs --approvals")
+    for target, code in (
+        ("nobody", "unknown_agent"), ("i99", "not_found"), ("bob@review", "workflow_not_running"),
+        ("a b", "bad_request"),
+    ):  # fmt: skip
+        assert (await kernel.ask("POST", "/unblock", {"target": target})).code == code
+    assert (await kernel.get("/approvals"))["total"] == 1
 
 
 async def test_an_inbox_shows_what_is_not_handled(kernel: ServedKernel) -> None:

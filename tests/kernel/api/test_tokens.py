@@ -38,7 +38,7 @@ OPERATE: Final = {
 APPROVE: Final = {
     "POST /approvals/<id>/approve", "POST /approvals/<id>/deny", "DELETE /approvals/rules/<id>",
     "POST /agents/<name>/continue", "POST /workflows/<name>/continue", "POST /workflows/<name>/<tag>/continue",
-    "POST /runs/<run>/merge", "POST /spaces/<space>/proposals/<id>/vote",
+    "POST /unblock", "POST /runs/<run>/merge", "POST /spaces/<space>/proposals/<id>/vote",
     "POST /spaces/<space>/suggestions/<id>/accept", "POST /instructions/<id>/answer",
     "POST /instructions/<id>/reassign",
     "POST /agents/<name>/soul/rollback", "POST /agents/<name>/soul/<id>/approve",

@@ -261,6 +261,25 @@ def test_what_would_lead_nowhere_is_warned_of(tmp_path: Path) -> None:
     }
 
 
+def test_a_review_without_findings_is_warned_of_where_reports_are_wanted(tmp_path: Path) -> None:
+    """In a prompt of an agent, inline or by its file, or in the kickoff."""
+    prompts = {
+        "none": "You review.", "inline": "Write `file:line: severity: text`.", "file": "<path>:<line>: note: x",
+    }  # fmt: skip
+    files = {
+        ".agents/rev.yaml": MOCK + "    prompt: { system_file: rev.md }\n",
+        ".workflows/w.yaml": "agents: { rev: { ref: rev } }\nkickoff: '@rev go'\n",
+    }
+    for name, text in prompts.items():
+        write(tmp_path, files | {"rev.md": text})
+        found = {
+            reports: [one.where for file in validate(tmp_path, tmp_path, (), {"PATH": "/bin"}, reports=reports).files
+                      for one in file.warnings]
+            for reports in (False, True)
+        }  # fmt: skip
+        assert found == {False: [], True: ["agents"] if name == "none" else []}
+
+
 def test_an_escalation_to_somebody_who_is_no_member_is_warned_of(tmp_path: Path) -> None:
     person = "backend: human\ntimeouts: {answer: 1h, escalate: dave}\n"
     agents = "  carol: {ref: carol}\n  eve: {backend: human, timeouts: {answer: 1h, escalate: nobody}}\n"

@@ -1,5 +1,5 @@
 # bash completion; in ~/.bashrc: source <(agent-worker completion bash)
-_agent_worker_words='run send ask serve call start stop status service restart upgrade backup restore standby reset pause resume continue approve deny answer space reassign grant proposal rule task doc cancel retry clear prune merge promote ps projects top open channel resource inbox queue needs audit feedback stats dead runs show export import diff attach worktree logs events doctor df wait watch agent memory tool worker skills init validate config schema completion trust token mcp-serve node webhook providers backends version help'
+_agent_worker_words='run send ask serve call start stop status service restart upgrade backup restore standby reset pause resume continue unblock approve deny answer space reassign grant proposal rule task doc cancel retry clear prune merge promote ps projects top open channel resource inbox queue needs audit feedback stats dead runs show export import diff attach worktree logs events doctor df wait watch agent memory tool worker skills init adopt validate config schema completion trust token mcp-serve node webhook providers backends version help'
 
 _agent_worker_takes() {
     case "$1" in
@@ -26,6 +26,7 @@ _agent_worker_takes() {
         pause) options=(-h --help --json --project -v --verbose) arguments=(live:target) many= ;;
         resume) options=(-h --help --json --project -v --verbose) arguments=(live:target) many= ;;
         continue) options=(-h --help --json --project -v --verbose) arguments=(live:target) many= ;;
+        unblock) options=(-h --help --json --project -v --verbose) arguments=(live:target) many= ;;
         approve) options=(-h --help --reason --json --always --all-agents --project -v --verbose) arguments=(live:approval) many=1 ;;
         deny) options=(-h --help --reason --json --project -v --verbose) arguments=(live:deniable) many=1 ;;
         answer) options=(-h --help --as --json --project -v --verbose) arguments=(live:instruction none:) many= ;;
@@ -78,9 +79,9 @@ _agent_worker_takes() {
         prune) options=(-h --help --dry-run --yes --json --project -v --verbose) arguments=('words:trees unfinished logs aside comparisons attempts database') many=1 ;;
         merge) options=(-h --help --agent --into --squash --check --return --dry-run --json --project -v --verbose) arguments=(live:merged) many= ;;
         promote) options=(-h --help --json --project -v --verbose) arguments=(live:instruction) many=1 ;;
-        ps) options=(-h --help -a --all -A --all-projects -q --quiet --sort -o --columns --json --project -v --verbose) arguments=(live:target) many= ;;
+        ps) options=(-h --help -a --all -A --all-projects -q --quiet --sort -o --columns --json --project -v --verbose) arguments=(live:target) many=1 ;;
         projects) options=(-h --help --json --project -v --verbose) arguments=() many= ;;
-        top) options=(-h --help --json --project -v --verbose) arguments=() many= ;;
+        top) options=(-h --help --bell --json --project -v --verbose) arguments=() many= ;;
         open) options=(-h --help --read-only --print --json --project -v --verbose) arguments=() many= ;;
         channel) options=(-h --help --run -n -f --follow --archive --json --jsonl --project -v --verbose) arguments=(live:target) many= ;;
         resource) options=(-h --help --json --project -v --verbose) arguments=('words:list get add') many= ;;
@@ -97,7 +98,7 @@ _agent_worker_takes() {
         stats) options=(-h --help --by --since --until --json --project -v --verbose) arguments=(live:target) many= ;;
         dead) options=(-h --help --clear -n --json --project -v --verbose) arguments=() many= ;;
         runs) options=(-h --help --status --since -n --json --project -v --verbose) arguments=(live:channel) many= ;;
-        show) options=(-h --help --prompt --steps --full -n --archive --json --project -v --verbose) arguments=(live:shown) many= ;;
+        show) options=(-h --help --prompt --steps --full -n --timeline --graph --html --force --archive --json --project -v --verbose) arguments=(live:shown) many=1 ;;
         export) options=(-h --help --format -o --output --json --project -v --verbose) arguments=(live:exported) many= ;;
         import) options=(-h --help --json --project -v --verbose) arguments=(files:) many= ;;
         diff) options=(-h --help --stat --json --project -v --verbose) arguments=(live:diffed) many= ;;
@@ -106,7 +107,7 @@ _agent_worker_takes() {
         'worktree list') options=(-h --help --run --json) arguments=() many= ;;
         'worktree rm') options=(-h --help --run --force --json) arguments=(live:agent) many=1 ;;
         'worktree prune') options=(-h --help --run --json) arguments=() many= ;;
-        logs) options=(-h --help --previous --level -n -f --follow --since --jsonl --project -v --verbose) arguments=(live:target) many= ;;
+        logs) options=(-h --help --previous --level -n -f --follow --since --jsonl --project -v --verbose) arguments=(live:target) many=1 ;;
         events) options=(-h --help -f --follow --since --jsonl --project -v --verbose) arguments=() many= ;;
         doctor) options=(-h --help --json --project -v --verbose) arguments=() many= ;;
         df) options=(-h --help -n --json --project -v --verbose) arguments=() many= ;;
@@ -157,7 +158,8 @@ _agent_worker_takes() {
         'skills rm') options=(-h --help --force --json) arguments=(none:) many=1 ;;
         'skills install-self') options=(-h --help --json) arguments=() many= ;;
         init) options=(-h --help --example --backend -m --model --project -v --verbose) arguments=() many= ;;
-        validate) options=(-h --help --json --project -v --verbose) arguments=(files:) many=1 ;;
+        adopt) options=(-h --help --yes --json --project -v --verbose) arguments=() many= ;;
+        validate) options=(-h --help --report --json --project -v --verbose) arguments=(files:) many=1 ;;
         config) options=(-h --help --json --project -v --verbose) arguments=(both:named) many= ;;
         schema) options=(-h --help --write --project -v --verbose) arguments=('words:agent workflow project') many= ;;
         completion) options=(-h --help --project -v --verbose) arguments=('words:bash zsh fish') many= ;;
@@ -225,6 +227,7 @@ _agent_worker_value() {
         'pause --project') values=files: ;;
         'resume --project') values=files: ;;
         'continue --project') values=files: ;;
+        'unblock --project') values=files: ;;
         'approve --reason') values=none: ;;
         'approve --always') values=none: ;;
         'approve --project') values=files: ;;
@@ -339,6 +342,8 @@ _agent_worker_value() {
         'runs -n') values=none: ;;
         'runs --project') values=files: ;;
         'show -n') values=none: ;;
+        'show --graph') values='words:dot mermaid' ;;
+        'show --html') values=files: ;;
         'show --archive') values=files: ;;
         'show --project') values=files: ;;
         'export --format') values='words:jsonl md' ;;
@@ -395,6 +400,7 @@ _agent_worker_value() {
         'init --backend') values='words:claude codex cursor opencode' ;;
         'init -m'|'init --model') values=none: ;;
         'init --project') values=files: ;;
+        'adopt --project') values=files: ;;
         'validate --project') values=files: ;;
         'config --project') values=files: ;;
         'schema --project') values=files: ;;

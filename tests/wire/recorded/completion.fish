@@ -201,6 +201,12 @@ complete -c agent-worker -n '__agent_worker_at continue' -l json -d 'print one J
 complete -c agent-worker -n '__agent_worker_at continue' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at continue' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at continue; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
+complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'unblock' -d 'Resume, continue, retry or reset what blocks work'
+complete -c agent-worker -n '__agent_worker_at unblock' -s h -l help -d 'show this help message and exit'
+complete -c agent-worker -n '__agent_worker_at unblock' -l json -d 'print one JSON document'
+complete -c agent-worker -n '__agent_worker_at unblock' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at unblock' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
+complete -c agent-worker -n '__agent_worker_at unblock; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'approve' -d 'Approve pending tool calls'
 complete -c agent-worker -n '__agent_worker_at approve' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at approve' -l reason -d 'reason, visible to the agent' -r -f
@@ -547,7 +553,7 @@ complete -c agent-worker -n '__agent_worker_at ps' -s o -l columns -d 'columns t
 complete -c agent-worker -n '__agent_worker_at ps' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at ps' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at ps' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
-complete -c agent-worker -n '__agent_worker_at ps; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
+complete -c agent-worker -n '__agent_worker_at ps; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'projects' -d 'List your projects and the state of their kernels'
 complete -c agent-worker -n '__agent_worker_at projects' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at projects' -l json -d 'print one JSON document'
@@ -555,6 +561,7 @@ complete -c agent-worker -n '__agent_worker_at projects' -l project -d 'project 
 complete -c agent-worker -n '__agent_worker_at projects' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'top' -d 'Watch agents live (q quits)'
 complete -c agent-worker -n '__agent_worker_at top' -s h -l help -d 'show this help message and exit'
+complete -c agent-worker -n '__agent_worker_at top' -l bell -d 'ring the bell for new needs, and notify the desktop if the terminal can'
 complete -c agent-worker -n '__agent_worker_at top' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at top' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at top' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
@@ -675,11 +682,15 @@ complete -c agent-worker -n '__agent_worker_at show' -l prompt -d 'for an instru
 complete -c agent-worker -n '__agent_worker_at show' -l steps -d 'for an instruction: print each model and tool call'
 complete -c agent-worker -n '__agent_worker_at show' -l full -d 'with --steps: print arguments and results in full'
 complete -c agent-worker -n '__agent_worker_at show' -s n -d 'with --steps: number of first calls (default: 1000; 0: all)' -r -f
+complete -c agent-worker -n '__agent_worker_at show' -l timeline -d 'for a run: draw the work of each agent over time'
+complete -c agent-worker -n '__agent_worker_at show' -l graph -d 'for a run: print the graph of its messages' -r -f -a 'dot mermaid'
+complete -c agent-worker -n '__agent_worker_at show' -l html -d 'for a run: write a web page with its timeline to FILE' -r -F
+complete -c agent-worker -n '__agent_worker_at show' -l force -d 'with --html: replace an existing file'
 complete -c agent-worker -n '__agent_worker_at show' -l archive -d 'read from this file of awk export, without a kernel' -r -F
 complete -c agent-worker -n '__agent_worker_at show' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at show' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at show' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
-complete -c agent-worker -n '__agent_worker_at show; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live shown)'
+complete -c agent-worker -n '__agent_worker_at show; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live shown)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'export' -d 'Export the conversation of a run or a space to one file'
 complete -c agent-worker -n '__agent_worker_at export' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at export' -l format -d 'jsonl for awk import, or md (default: jsonl)' -r -f -a 'jsonl md'
@@ -736,7 +747,7 @@ complete -c agent-worker -n '__agent_worker_at logs' -l since -d 'only events of
 complete -c agent-worker -n '__agent_worker_at logs' -l jsonl -d 'print one JSON object per line as items arrive'
 complete -c agent-worker -n '__agent_worker_at logs' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at logs' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
-complete -c agent-worker -n '__agent_worker_at logs; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
+complete -c agent-worker -n '__agent_worker_at logs; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live target)'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'events' -d 'Show kernel events'
 complete -c agent-worker -n '__agent_worker_at events' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at events' -s f -l follow -d 'print new events as they occur; -f alone prints no earlier events'
@@ -778,7 +789,7 @@ complete -c agent-worker -n '__agent_worker_at agent' -l project -d 'project dir
 complete -c agent-worker -n '__agent_worker_at agent' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the agents of the project.'
 complete -c agent-worker -n '__agent_worker_at agent list' -s h -l help -d 'show this help message and exit'
-complete -c agent-worker -n '__agent_worker_at agent list' -l running -d 'require a running kernel (default: read the files if none runs)'
+complete -c agent-worker -n '__agent_worker_at agent list' -l running -d 'require a kernel or its stored log (default: read the files)'
 complete -c agent-worker -n '__agent_worker_at agent list' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'info' -d 'Show the definition and the state of an agent.'
 complete -c agent-worker -n '__agent_worker_at agent info' -s h -l help -d 'show this help message and exit'
@@ -986,8 +997,15 @@ complete -c agent-worker -n '__agent_worker_at init' -l backend -d 'program that
 complete -c agent-worker -n '__agent_worker_at init' -s m -l model -d 'with --backend: model of the agents (claude: sonnet)' -r -f
 complete -c agent-worker -n '__agent_worker_at init' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at init' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
+complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'adopt' -d 'Create agents from the files of other coding agents'
+complete -c agent-worker -n '__agent_worker_at adopt' -s h -l help -d 'show this help message and exit'
+complete -c agent-worker -n '__agent_worker_at adopt' -l yes -d 'write the files without confirmation'
+complete -c agent-worker -n '__agent_worker_at adopt' -l json -d 'print one JSON document'
+complete -c agent-worker -n '__agent_worker_at adopt' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c agent-worker -n '__agent_worker_at adopt' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'validate' -d 'Validate the files of the project'
 complete -c agent-worker -n '__agent_worker_at validate' -s h -l help -d 'show this help message and exit'
+complete -c agent-worker -n '__agent_worker_at validate' -l report -d 'warn about workflows that give awk run --report github or sarif no findings'
 complete -c agent-worker -n '__agent_worker_at validate' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at validate' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at validate' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
@@ -1283,6 +1301,12 @@ complete -c awk -n '__agent_worker_at continue' -l json -d 'print one JSON docum
 complete -c awk -n '__agent_worker_at continue' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at continue' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at continue; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
+complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'unblock' -d 'Resume, continue, retry or reset what blocks work'
+complete -c awk -n '__agent_worker_at unblock' -s h -l help -d 'show this help message and exit'
+complete -c awk -n '__agent_worker_at unblock' -l json -d 'print one JSON document'
+complete -c awk -n '__agent_worker_at unblock' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at unblock' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
+complete -c awk -n '__agent_worker_at unblock; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'approve' -d 'Approve pending tool calls'
 complete -c awk -n '__agent_worker_at approve' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at approve' -l reason -d 'reason, visible to the agent' -r -f
@@ -1629,7 +1653,7 @@ complete -c awk -n '__agent_worker_at ps' -s o -l columns -d 'columns to print, 
 complete -c awk -n '__agent_worker_at ps' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at ps' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at ps' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
-complete -c awk -n '__agent_worker_at ps; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
+complete -c awk -n '__agent_worker_at ps; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'projects' -d 'List your projects and the state of their kernels'
 complete -c awk -n '__agent_worker_at projects' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at projects' -l json -d 'print one JSON document'
@@ -1637,6 +1661,7 @@ complete -c awk -n '__agent_worker_at projects' -l project -d 'project directory
 complete -c awk -n '__agent_worker_at projects' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'top' -d 'Watch agents live (q quits)'
 complete -c awk -n '__agent_worker_at top' -s h -l help -d 'show this help message and exit'
+complete -c awk -n '__agent_worker_at top' -l bell -d 'ring the bell for new needs, and notify the desktop if the terminal can'
 complete -c awk -n '__agent_worker_at top' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at top' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at top' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
@@ -1757,11 +1782,15 @@ complete -c awk -n '__agent_worker_at show' -l prompt -d 'for an instruction: pr
 complete -c awk -n '__agent_worker_at show' -l steps -d 'for an instruction: print each model and tool call'
 complete -c awk -n '__agent_worker_at show' -l full -d 'with --steps: print arguments and results in full'
 complete -c awk -n '__agent_worker_at show' -s n -d 'with --steps: number of first calls (default: 1000; 0: all)' -r -f
+complete -c awk -n '__agent_worker_at show' -l timeline -d 'for a run: draw the work of each agent over time'
+complete -c awk -n '__agent_worker_at show' -l graph -d 'for a run: print the graph of its messages' -r -f -a 'dot mermaid'
+complete -c awk -n '__agent_worker_at show' -l html -d 'for a run: write a web page with its timeline to FILE' -r -F
+complete -c awk -n '__agent_worker_at show' -l force -d 'with --html: replace an existing file'
 complete -c awk -n '__agent_worker_at show' -l archive -d 'read from this file of awk export, without a kernel' -r -F
 complete -c awk -n '__agent_worker_at show' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at show' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at show' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
-complete -c awk -n '__agent_worker_at show; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live shown)'
+complete -c awk -n '__agent_worker_at show; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live shown)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'export' -d 'Export the conversation of a run or a space to one file'
 complete -c awk -n '__agent_worker_at export' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at export' -l format -d 'jsonl for awk import, or md (default: jsonl)' -r -f -a 'jsonl md'
@@ -1818,7 +1847,7 @@ complete -c awk -n '__agent_worker_at logs' -l since -d 'only events of the last
 complete -c awk -n '__agent_worker_at logs' -l jsonl -d 'print one JSON object per line as items arrive'
 complete -c awk -n '__agent_worker_at logs' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at logs' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
-complete -c awk -n '__agent_worker_at logs; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
+complete -c awk -n '__agent_worker_at logs; and __agent_worker_turn 1 0 1000' -f -a '(__agent_worker_live target)'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'events' -d 'Show kernel events'
 complete -c awk -n '__agent_worker_at events' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at events' -s f -l follow -d 'print new events as they occur; -f alone prints no earlier events'
@@ -1860,7 +1889,7 @@ complete -c awk -n '__agent_worker_at agent' -l project -d 'project directory (d
 complete -c awk -n '__agent_worker_at agent' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'list' -d 'List the agents of the project.'
 complete -c awk -n '__agent_worker_at agent list' -s h -l help -d 'show this help message and exit'
-complete -c awk -n '__agent_worker_at agent list' -l running -d 'require a running kernel (default: read the files if none runs)'
+complete -c awk -n '__agent_worker_at agent list' -l running -d 'require a kernel or its stored log (default: read the files)'
 complete -c awk -n '__agent_worker_at agent list' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at agent; and __agent_worker_turn 1 0 0' -f -a 'info' -d 'Show the definition and the state of an agent.'
 complete -c awk -n '__agent_worker_at agent info' -s h -l help -d 'show this help message and exit'
@@ -2068,8 +2097,15 @@ complete -c awk -n '__agent_worker_at init' -l backend -d 'program that runs the
 complete -c awk -n '__agent_worker_at init' -s m -l model -d 'with --backend: model of the agents (claude: sonnet)' -r -f
 complete -c awk -n '__agent_worker_at init' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at init' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
+complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'adopt' -d 'Create agents from the files of other coding agents'
+complete -c awk -n '__agent_worker_at adopt' -s h -l help -d 'show this help message and exit'
+complete -c awk -n '__agent_worker_at adopt' -l yes -d 'write the files without confirmation'
+complete -c awk -n '__agent_worker_at adopt' -l json -d 'print one JSON document'
+complete -c awk -n '__agent_worker_at adopt' -l project -d 'project directory (default: found from the current one)' -r -F
+complete -c awk -n '__agent_worker_at adopt' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'validate' -d 'Validate the files of the project'
 complete -c awk -n '__agent_worker_at validate' -s h -l help -d 'show this help message and exit'
+complete -c awk -n '__agent_worker_at validate' -l report -d 'warn about workflows that give awk run --report github or sarif no findings'
 complete -c awk -n '__agent_worker_at validate' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at validate' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at validate' -s v -l verbose -d 'print more detail; -vv prints tracebacks'

@@ -24,7 +24,7 @@ OPERATE = {name for name, tool in MANAGEMENT.items() if tool.row.needs == "opera
 
 def test_only_who_may_approve_decides_approvals() -> None:
     """contracts 5: so its scope is the route's, and only a person who may approve decides approvals."""
-    assert set(MANAGEMENT) - LOOK - OPERATE == {"approval_decide"}
+    assert set(MANAGEMENT) - LOOK - OPERATE == {"approval_decide", "unblock"}
     assert all(not tool.row.changes for name, tool in MANAGEMENT.items() if name in LOOK)
 
 
@@ -86,7 +86,12 @@ async def test_the_sdks_client_leads_a_team(kernel: ServedKernel, mode: str) -> 
 
 @pytest.mark.parametrize(
     ("scope", "listed"),
-    [("read", LOOK), ("operate", LOOK | OPERATE), ("approve", set(MANAGEMENT)), ("approve:alice", set(MANAGEMENT))],
+    [
+        ("read", LOOK),
+        ("operate", LOOK | OPERATE),
+        ("approve", set(MANAGEMENT)),
+        ("approve:alice", set(MANAGEMENT) - {"unblock"}),
+    ],
 )
 async def test_what_a_token_does_not_open_is_not_listed_and_refused(
     kernel: ServedKernel, scope: str, listed: set[str]
