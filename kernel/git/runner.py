@@ -105,7 +105,7 @@ _numbers: Final = itertools.count(1)
 
 
 class GitCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """How to run git: it is found on ``path`` or, on a node, at ``program``."""
+    """Settings for running git, which is found on ``path`` or, on a node, at ``program``."""
 
     launcher: Launcher
     path: str

@@ -98,7 +98,7 @@ def test_an_edit_is_approved_by_its_diff_and_a_question_stands_above_its_answer(
     tab = opened(worked)
     tab.go("approval/a1")
     assert tab.page.locator(".diff .added").all_inner_texts() == ["", "Makes slugs."]
-    assert '"new": "# Slug\\n\\nMakes slugs."' in tab.page.inner_text("#drawer .given"), "the call as it is"
+    assert '"new": "# Slug\\n\\nMakes slugs."' in tab.page.inner_text("#drawer .given"), "the raw call"
     asked = next(one["id"] for one in worked.awk("needs", "--json").json()["items"] if one["kind"] == "answer")
     tab.go(f"instruction/{asked}")
     assert tab.page.inner_text(".question strong") == "release"

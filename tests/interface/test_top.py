@@ -17,10 +17,10 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from interface.cli.live_table import NewNeeds, alert, forget_keys, keys_in, process_table
+from interface.cli.commands.live_table import NewNeeds, alert, forget_keys, keys_in, process_table
+from interface.cli.commands.top_tabs import STYLES, TABS
 from interface.cli.output import width
 from interface.cli.process_table import COLUMNS, age, cells, columns_for, fitting, size
-from interface.cli.top_tabs import STYLES, TABS
 from protocol.api.agents import AgentStatus
 from protocol.api.approvals import Need, NeedList
 from protocol.api.instructions import QueueReport

@@ -18,8 +18,8 @@ import outcome
 from interface.cli.commands.needs import needs_lines, needs_of
 from interface.cli.commands.ps import ps_lines
 from interface.cli.commands.status import status_lines
+from interface.cli.commands.top_view import TopView
 from interface.cli.output import Screen
-from interface.cli.top_view import TopView
 from interface.client import Client
 from kernel.agents.trust import ProjectTrust
 from kernel.api.dispatch import asked_of

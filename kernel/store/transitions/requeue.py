@@ -24,7 +24,7 @@ Charge = Literal["attempt", "crash", "none"]
 
 
 class Requeue(msgspec.Struct, frozen=True, kw_only=True):
-    """How an instruction returns from its attempt to its lane, or starts to wait.
+    """Return of an instruction from its attempt to its lane, or the start of its wait.
 
     ``not_before_ms`` is kernel time; 0: now, or for a wait, no known time. ``charge``: how the attempt counts.
     ``holds``: the agent's other work waits for ``wait_key`` too. ``crash_jitter`` is set if the worker crashed,

@@ -13,13 +13,13 @@ from typing import Any, Final, Literal, NamedTuple
 from interface.cli.commands.events import SHOWN
 from interface.cli.commands.runs import diff_lines
 from interface.cli.commands.show import instruction_lines, prompt_lines
+from interface.cli.commands.top_tabs import AGENTS, HELP, TABS
 from interface.cli.context import Context
 from interface.cli.event_view import event_line, event_of
 from interface.cli.output import Screen, decode, one_line, view_lines, wrapped
 from interface.cli.process_table import sort_key, status_of, target_of
 from interface.cli.prompts import always_pattern, call_lines, change_lines, decided, quoted_rows
 from interface.cli.targets import agent_path, target
-from interface.cli.top_tabs import AGENTS, HELP, TABS
 from interface.cli.transcript_view import last_steps
 from interface.client import Client, new_key, quoted
 from interface.failure import Failure, Unreachable
