@@ -14,8 +14,11 @@ from typing import Final
 
 try:
     from _sha256 import sha256  # type: ignore[import-not-found]  # the stubs have public modules only
-except ImportError:  # Python 3.12 calls it by another name; some distributions leave it out
-    from hashlib import sha256
+except ImportError:
+    try:
+        from _sha2 import sha256  # type: ignore[import-not-found]  # the name since Python 3.12
+    except ImportError:  # some distributions leave it out
+        from hashlib import sha256
 
 VERSION: Final = "0.1.0"
 """Version of this distribution, defined only here."""

@@ -329,7 +329,7 @@ class InstructionList(Page, frozen=True, kw_only=True):
     schema: str = "awk/instruction-list/1"
 
 
-UnblockAction = Literal["resume", "continue", "retry", "reset"]
+UnblockAction = Literal["resume", "continue", "retry", "reset", "restart"]
 
 
 class Unblocked(Document, frozen=True, kw_only=True):

@@ -153,7 +153,13 @@ run_continue = partial(act_on_target, what="continue")
 run_reset = partial(act_on_agent, what="reset")
 
 
-_DONE: Final = {"resume": "resumed", "continue": "continued", "retry": "retried", "reset": "reset"}
+_DONE: Final = {
+    "resume": "resumed",
+    "continue": "continued",
+    "retry": "retried",
+    "reset": "reset",
+    "restart": "restarted",
+}
 
 
 def run_unblock(context: Context) -> int:
