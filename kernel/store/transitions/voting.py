@@ -68,19 +68,13 @@ class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def create(
-    tx: Transaction,
-    space: str,
-    asked: ProposalTerms,
-    *,
-    author: Author | None = None,
-    call_key: str | None = None,
-    salt: str = "",
+    tx: Transaction, space: str, asked: ProposalTerms, *, author: Author | None = None, salt: str = ""
 ) -> ProposalMade:
     """Create a proposal. Raises Refused (stale_attempt, and as rules and kernel.policy.voting do).
 
     ``salt`` must be unpredictable: it decides ties by lot.
     """
-    who = speaker(tx, space, author, ("proposal", _words(asked)), call_key)
+    who = speaker(tx, space, author, ("proposal", _words(asked)))
     if (before := who.known(ProposalMade)) is not None:
         return before
     name = asked.id or (f"p{int(tx.conn.execute(FREE, {'space': space}).get)}")
@@ -115,14 +109,13 @@ def vote(
     reason: str = "",
     *,
     author: Author | None = None,
-    call_key: str | None = None,
     seen: str = "",
 ) -> VoteCast:
     """Cast a vote, once. The proposal's creator may break a tie. Raises Refused as ``create`` does.
 
     ``seen`` is the text that the voter saw; it is published with the vote.
     """
-    who = speaker(tx, space, author, ("vote", name, choice, reason), call_key)
+    who = speaker(tx, space, author, ("vote", name, choice, reason))
     if (before := who.known(VoteCast)) is not None:
         return before
     ballot = _ballot(tx, space, name)
@@ -147,17 +140,10 @@ def vote(
 
 
 def cancel_proposal(
-    tx: Transaction,
-    space: str,
-    name: str,
-    reason: str = "",
-    *,
-    author: Author | None = None,
-    call_key: str | None = None,
-    quietly: bool = False,
+    tx: Transaction, space: str, name: str, reason: str = "", *, author: Author | None = None, quietly: bool = False
 ) -> Cancelled:
     """Cancel a proposal. ``quietly``: wake no agent. Raises Refused as ``create`` does."""
-    who = speaker(tx, space, author, ("cancel", name, reason), call_key)
+    who = speaker(tx, space, author, ("cancel", name, reason))
     if (before := who.known(Cancelled)) is not None:
         return before
     expire_proposals(tx)  # the alarm may not have fired yet
