@@ -289,12 +289,10 @@ def drop_requests(tx: Transaction, number: int, status: str) -> None:
         put_decision(tx, approval, "expired", SYSTEM, reason)
 
 
-UNBIND: Final = "UPDATE approvals SET call_key = NULL, told = 1 WHERE instruction = ? AND (:all OR state <> 'granted')"
-
-
-def unbind(tx: Transaction, number: int, *, everything: bool) -> None:
-    """Let retried work request refused calls again; with ``everything``, also granted calls."""
-    tx.conn.execute(UNBIND, (number, everything))
+unbind = Sql(
+    "UPDATE approvals SET call_key = NULL, told = 1 WHERE instruction = ? AND (? OR state <> 'granted')"
+).change()
+"""Let retried work request refused calls again; with ``everything``, also granted calls."""
 
 
 INSERT_RULE: Final = """

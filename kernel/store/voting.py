@@ -249,12 +249,8 @@ def put_vote(tx: Transaction, ballot: Ballot, voter: str, choice: str, reason: s
     tx.conn.execute(VOTE, values)
 
 
-TIE: Final = "UPDATE ballots SET tie_told = 1 WHERE id = ?"
-
-
-def put_tie(tx: Transaction, ballot: Ballot) -> None:
-    """Record that the creator was asked to break the tie, so that this happens once."""
-    tx.conn.execute(TIE, (ballot.number,))
+put_tie = Sql("UPDATE ballots SET tie_told = 1 WHERE id = ?").change()
+"""Record that the creator was asked to break the tie, so that this happens once."""
 
 
 class EndedBallot(NamedTuple):

@@ -134,7 +134,7 @@ def _put(tx: Transaction, space: str, who: Speaker, spec: RuleSpec, scopes: tupl
     text = f"[RULE:{spec.name}] {what} by {who.name}: {one_line(_encode(spec).decode())}"
     rules.define(tx, space, spec, who.name, None if who.held is None else who.held.agent, scopes)
     said = who.say(tx, Draft(kind="status", space=space, sender=who.name, text=text, mentions=()))
-    rules.set_message(tx, space, spec.name, said.first_seq)
+    rules.set_message(tx, said.first_seq, space, spec.name)
     return find_rule(tx.conn, space, spec.name)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from kernel.policy.tasks import claims_against, next_step, waits_for
+from kernel.policy.tasks import GIVEN_OUT, claims_against, next_step, waits_for
 from kernel.rule.assignment import channel_of
 from kernel.rule.draft import Author, Fact
 from kernel.store import task_views, tasks
@@ -141,13 +141,13 @@ def give_out(tx: Transaction, space: str) -> list[InstructionId]:
     given: list[InstructionId] = []
     if TransactionView(tx.conn).workspace(space) is None:
         return given
-    for row in tasks.to_give(tx.conn, space):
+    for row in tasks.to_give(tx.conn, space, GIVEN_OUT):
         if not may_be_given(tx, row):
             continue
         made = apply_effects.apply_fact(tx, Fact(work_draft(row), hops=row.hops + 1)).instructions
         number = number_of(made[0], "i") if made else None
         if number is not None:
-            tasks.give(tx, row.number, number)
+            tasks.give(tx, number, row.number)
             given += made
     return given
 

@@ -8,7 +8,6 @@ A binding vote decides a proposal of a tray; the guard writes the memory file af
 from collections.abc import Mapping
 from typing import Final, cast
 
-import apsw
 import msgspec
 
 from kernel.policy.documents import EVERYTHING
@@ -31,6 +30,7 @@ from kernel.rule.draft import Author, Draft, Fact, ProposalEnded, Wakes
 from kernel.store import documents, run_outcomes, voting
 from kernel.store.decisions import DOCUMENT, MEMORY
 from kernel.store.memory import decide_in_tray
+from kernel.store.rows import Sql
 from kernel.store.rules import TransactionView
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import apply_effects, tasks
@@ -132,7 +132,7 @@ def vote(
     if isinstance(result, Decided):
         _end(tx, who, ballot, ballot.choices if breaks else votes, result, by=who.name if breaks else None)
     elif result.tied and not ballot.tie_told and ballot.creator != who.name:
-        voting.put_tie(tx, ballot)
+        voting.put_tie(tx, ballot.number)
         text = asked_to_break(ballot, result.tied)
         who.follow(tx, Draft(kind="proposal", space=space, sender=SYSTEM, text=text, payload=_creator(ballot)))
     _settle(tx, space, name)
@@ -243,7 +243,6 @@ _encode: Final = msgspec.json.Encoder().encode
 _held: Final = msgspec.json.Decoder(HeldKickoff)
 
 HOLD: Final = "UPDATE workflows SET held_kickoff = ? WHERE space = ? AND state = 'running'"
-HELD: Final = "SELECT held_kickoff FROM workflows WHERE space = ? AND state = 'running'"
 
 
 def hold_kickoff(tx: Transaction, space: str, kickoff: HeldKickoff | None) -> None:
@@ -251,10 +250,8 @@ def hold_kickoff(tx: Transaction, space: str, kickoff: HeldKickoff | None) -> No
     tx.conn.execute(HOLD, (None if kickoff is None else _encode(kickoff), space))
 
 
-def held_kickoff(conn: apsw.Connection, space: str) -> HeldKickoff | None:
-    """Return the active run's first message if it waits for an election, or None."""
-    row = conn.execute(HELD, (space,)).fetchone()
-    return None if row is None or row[0] is None else _held.decode(row[0])
+held_kickoff = Sql("SELECT held_kickoff FROM workflows WHERE space = ? AND state = 'running'").optional(_held.decode)
+"""Return the active run's first message if it waits for an election, or None."""
 
 
 ELECTION: Final = "document-owner"
