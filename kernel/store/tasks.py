@@ -164,15 +164,12 @@ def insert(tx: Transaction, space: str, spec: TaskSpec, new: NewTask, parent: in
     """Store an open task. Return its row number and its number in the space."""
     values = {
         **new._asdict(),
+        **msgspec.structs.asdict(spec),
         "space": space,
-        "key": spec.key,
-        "title": spec.title,
-        "text": spec.text,
         "for": spec.for_,
         "parent": parent,
         "files": msgspec.json.encode(spec.files),
         "command": spec.check,
-        "on_failure": spec.on_failure,
         "now": tx.now_ms,
     }
     number, n = cast("tuple[int, int]", tx.conn.execute(INSERT, values).fetchone())

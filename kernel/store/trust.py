@@ -11,7 +11,6 @@ import apsw
 
 from kernel.policy.provenance import OF_OWN_MEMORY, OF_OWN_WORK, ToolResult, class_of_result
 from kernel.store.instructions import AgentInSpace
-from kernel.store.rows import Query, Sql
 from kernel.store.transaction import Transaction
 from protocol.agent_memory import CLASSES, SourceClass, least
 from protocol.names import base_space
@@ -28,10 +27,13 @@ def lower(tx: Transaction, number: int | None, class_: SourceClass) -> None:
         tx.conn.execute(LOWER, {"id": number, "trust": CLASSES.index(class_)})
 
 
-of_work: Final[Query[SourceClass]] = Sql("SELECT trust FROM instructions WHERE id = ?").scalar(
-    CLASSES.__getitem__, UNKNOWN
-)
-"""Return the trust class of the output of instruction ``number``."""
+TRUST: Final = "SELECT trust FROM instructions WHERE id = ?"
+
+
+def of_work(conn: apsw.Connection, number: int | None) -> SourceClass:
+    """Return the trust class of the output of instruction ``number``."""
+    row = conn.execute(TRUST, (number,)).fetchone()
+    return UNKNOWN if row is None else CLASSES[int(row[0])]
 
 
 # Data from other sources may be stored in a space, and in an agent's past, in any form.

@@ -149,14 +149,10 @@ def add_version(tx: Transaction, space: str, file: str, new: NewVersion) -> int:
     assert row is not None, "an upsert returns its row"
     added, removed = new.growth
     version = {
+        **msgspec.structs.asdict(new),
         "document": row[0],
         "version": row[1],
-        "action": new.action,
-        "message": new.message,
-        "author": new.author,
-        "instruction": new.instruction,
         "now": tx.now_ms,
-        "reason": new.reason,
         "added": added,
         "removed": removed,
         "undo": _encode(new.undo),
