@@ -52,15 +52,13 @@ SELECT key, name, home_space, origin, file, definition, backend, model, state, r
 """Return the agent with this key, or None."""
 
 
-ALL: Final = """
+all = Sql(  # noqa: A001 - read as agents.all
+    """
 SELECT key, name, home_space, origin, file, definition, backend, model, state, reason FROM agents
 WHERE origin <> 'inline' ORDER BY key
 """
-
-
-def all(conn: apsw.Connection) -> tuple[AgentRecord, ...]:  # noqa: A001 - read as agents.all
-    """Return all agents that can be addressed by name alone: file-based and ephemeral agents."""
-    return tuple(rows.all_(conn.execute(ALL), ALL, AgentRecord, key=AgentKey))
+).rows(AgentRecord, key=AgentKey)
+"""Return all agents that can be addressed by name alone: file-based and ephemeral agents."""
 
 
 class SpaceMember(msgspec.Struct, frozen=True):
@@ -81,15 +79,11 @@ FROM members AS m CROSS JOIN agents AS a ON a.key = m.agent WHERE m.space = ? OR
 """Return the members of ``space``, also after its workflow has stopped."""
 
 
-WORKSPACES: Final = """
+workspaces = Sql("""
 SELECT m.space FROM members AS m CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
 WHERE m.agent = ? ORDER BY m.space
-"""
-
-
-def workspaces(conn: apsw.Connection, key: AgentKey) -> tuple[str, ...]:
-    """Return the public names of the running workflows of which the agent is a member."""
-    return tuple(place_of(str(space)) for (space,) in conn.execute(WORKSPACES, (key,)))
+""").column(place_of)
+"""Return the public names of the running workflows of which the agent is a member."""
 
 
 class AgentProcess(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from kernel.policy.grants import authority
 from kernel.policy.rule_trigger import trigger_of
 from kernel.policy.rules import ActiveRule, Occasion, decide, described
 from kernel.rule.effects import EndedInstruction, HeldRule, HoldRule, Membership, RunningWorkspace
-from kernel.store import grants, rows, voting, workflows
+from kernel.store import grants, voting, workflows
 from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.agent import Scope
@@ -31,33 +31,24 @@ def scopes_in(words: str) -> frozenset[Scope]:
     return cast("frozenset[Scope]", frozenset(words.split()))
 
 
-ACTIVE: Final = """
+active = Sql("""
 SELECT id AS number, version, author, author_key, scopes, fired, spec FROM rules INDEXED BY rules_enabled
 WHERE space = ? AND enabled = 1 ORDER BY id LIMIT 64
-"""
-
-
-def active(conn: apsw.Connection, space: str) -> tuple[ActiveRule, ...]:
-    """Return the enabled rules of ``space``, the oldest first."""
-    cursor = conn.execute(ACTIVE, (space,))
-    return tuple(rows.each(cursor, ACTIVE, ActiveRule, scopes=scopes_in, spec=_spec.decode))
-
-
-HELD: Final = """
-SELECT h.rule AS number, h.version, h.author, h.author_key, h.scopes, coalesce(r.fired, 0) AS fired, h.spec, h.occasion,
-  coalesce(r.enabled, 0) AS enabled
-FROM held_rules AS h LEFT JOIN rules AS r ON r.id = h.rule
-WHERE h.space = ? AND h.proposal = ? ORDER BY h.id DESC LIMIT 1
-"""
-
-
-def held(conn: apsw.Connection, space: str, proposal: str) -> HeldRule | None:
-    """Return the rule and the event that wait for the result of ``proposal``, or None."""
-    return rows.one(conn.execute(HELD, (space, proposal)), HELD, _held, scopes=scopes_in, spec=_spec.decode)
+""").rows(ActiveRule, scopes=scopes_in, spec=_spec.decode)
+"""Return the enabled rules of ``space``, the oldest first."""
 
 
 def _held(*, occasion: bytes, enabled: int, **columns: Any) -> HeldRule:
     return HeldRule(ActiveRule(**columns), _occasion.decode(occasion), bool(enabled))
+
+
+held = Sql("""
+SELECT h.rule AS number, h.version, h.author, h.author_key, h.scopes, coalesce(r.fired, 0) AS fired, h.spec, h.occasion,
+  coalesce(r.enabled, 0) AS enabled
+FROM held_rules AS h LEFT JOIN rules AS r ON r.id = h.rule
+WHERE h.space = ? AND h.proposal = ? ORDER BY h.id DESC LIMIT 1
+""").row(_held, scopes=scopes_in, spec=_spec.decode)
+"""Return the rule and the event that wait for the result of ``proposal``, or None."""
 
 
 DEFINE: Final = """
@@ -96,12 +87,8 @@ def hold(tx: Transaction, row: HoldRule) -> None:
     tx.conn.execute(HOLD, (row.space, row.proposal, *whose, *kept))
 
 
-DEFINED_BY: Final = "UPDATE rules SET message = ? WHERE space = ? AND name = ?"
-
-
-def set_message(tx: Transaction, space: str, name: str, seq: int) -> None:
-    """Record the number of the message that announced the definition of a rule."""
-    tx.conn.execute(DEFINED_BY, (seq, space, name))
+set_message = Sql("UPDATE rules SET message = ? WHERE space = ? AND name = ?").change()
+"""Record the number of the message that announced the definition of a rule."""
 
 
 INFO: Final = """

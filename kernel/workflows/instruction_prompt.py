@@ -6,7 +6,6 @@ the overrides of the workflow (CF18).
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from types import MappingProxyType
 from typing import Final, Protocol
 
 import msgspec
@@ -48,20 +47,18 @@ from protocol.target import flag_of
 from protocol.tools import ToolScope
 from protocol.workflow import Ref, WorkflowDefinition
 
-_WAITS: Final[Mapping[WaitReason | None, str]] = MappingProxyType(
-    {
-        None: "queued",
-        "provider": "waiting for the provider",
-        "credentials": "waiting for credentials",
-        "quota": "waiting for a quota",
-        "approval": "waiting for approval",
-        "budget": "waiting for a budget",
-        "hops": "stopped by a limit of the workflow",
-        "answer": "waiting for an answer",
-        "node": "waiting for a node",
-        "paused": "paused",
-    }
-)
+_WAITS: Final[Mapping[WaitReason | None, str]] = {
+    None: "queued",
+    "provider": "waiting for the provider",
+    "credentials": "waiting for credentials",
+    "quota": "waiting for a quota",
+    "approval": "waiting for approval",
+    "budget": "waiting for a budget",
+    "hops": "stopped by a limit of the workflow",
+    "answer": "waiting for an answer",
+    "node": "waiting for a node",
+    "paused": "paused",
+}
 """Reasons why other work of the agent waits, as shown to its model."""
 
 

@@ -126,7 +126,7 @@ class EffectWriter:
                 self.instructions.append(instruction_id(number))
                 assigned[one.agent] = number
                 if isinstance(fact.draft.payload, TaskGiven):
-                    tasks.give(self._tx, fact.draft.payload.task, number)
+                    tasks.give(self._tx, number, fact.draft.payload.task)
         return assigned
 
     def _has_room(self, fact: Fact, assign: Assign) -> bool:

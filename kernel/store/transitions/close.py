@@ -324,8 +324,8 @@ LAST_CHARACTERS: Final = 4000
 
 def close_what_is_over(tx: Transaction, instruction: int, space: str, hops: int) -> None:
     """Close the spaces in which no work is left after the end of ``instruction``."""
-    for row in spaces.affected_by(tx.conn, instruction, space):
-        at_work = spaces.opener_at_work(tx.conn, row)
+    for row in spaces.affected_by(tx.conn, instruction=instruction, space=space):
+        at_work = spaces.opener_at_work(tx.conn, row.instruction)
         if not is_over(opener_at_work=at_work, work_open=spaces.work_open(tx.conn, row.space)):
             continue
         close_space(tx, row, "all work in it has ended")

@@ -261,7 +261,7 @@ def retry(tx: Transaction, instruction: str, *, fresh: bool = False) -> None:
         raise Refused("conflict", f"the message of {instruction} was cleared", "send the message again")
     tx.conn.execute(RETRY, {"id": found.number, "now": tx.now_ms}).fetchall()
     tx.conn.execute(REVIVE, (found.number,))
-    unbind(tx, found.number, everything=fresh)
+    unbind(tx, found.number, fresh)
     if fresh:
         tx.conn.execute(FORGET_ENTRIES, (found.number,))
         tx.conn.execute(FORGET_EFFECTS, (found.number,))
