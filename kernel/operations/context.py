@@ -324,9 +324,16 @@ def space_of(store: StoreAccess, text: str) -> SpaceId:
 
 
 def agent_key(store: StoreAccess, text: str) -> AgentKey:
-    """Return the key of the agent ``text``; ``bob@review:main`` is bob in that newest run."""
+    """Return the key of the agent ``text``; ``bob@review:main`` is the member bob of that newest run.
+
+    A member with a file has one key in all spaces.
+    """
     name, at, place = text.partition("@")
-    return inline_key(name, space_of(store, place)) if at else AgentKey(text)
+    if not at:
+        return AgentKey(text)
+    space = space_of(store, place)
+    members = store.reader.now(agents.members, space)
+    return next((one.key for one in members if one.name == name), inline_key(name, space))
 
 
 def context_of(store: StoreAccess, files: ProjectFiles, key: AgentKey) -> ContextPlace:

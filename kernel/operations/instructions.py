@@ -1,7 +1,7 @@
 """Instructions: progress, prompts, lists, queues and inboxes; cancel, retry, answer and promote."""
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Final
 
 import apsw
 import msgspec
@@ -10,6 +10,7 @@ from kernel.agents.prompt import AssembledPrompt
 from kernel.agents.skills import rules_of
 from kernel.operations.context import (
     MemoryAccess,
+    ProcessControl,
     ProjectFiles,
     StoreAccess,
     agent_key,
@@ -18,10 +19,12 @@ from kernel.operations.context import (
     space_of,
 )
 from kernel.operations.operation import Backward, Forward, ForwardOfSpace, Limit, ToolFront, operation, page_of
+from kernel.operations.processes import process_rows
 from kernel.store import agents, entries, instruction_views, instructions, messages
 from kernel.store.entries import FrozenPrompt
 from kernel.store.transaction import Transaction, optional_rfc3339
 from kernel.store.transitions import bulk, close, due, steering
+from kernel.store.turn_index import END, TurnFilter
 from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for
 from protocol.api.document import Ask
 from protocol.api.instructions import (
@@ -41,7 +44,11 @@ from protocol.api.instructions import (
 from protocol.api.messages import Inbox
 from protocol.errors import Refused
 from protocol.instruction import LARGEST
-from protocol.names import SpaceId, name_of, place_of
+from protocol.names import SpaceId, name_of, number_of, place_of
+
+TURNS: Final = 20
+ASKING: Final = 8
+"""Maximum number of messages of a question."""
 
 
 class OneInstruction(Ask, frozen=True, kw_only=True):
@@ -55,6 +62,10 @@ class EntriesRequest(OneInstruction, frozen=True, kw_only=True):
 
     limit: Limit = 100
     after: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Number of the last entry that was read.")] = 0
+    newest: Annotated[bool, msgspec.Meta(description="Return the last entries instead of the first.")] = False
+    details: Annotated[bool, msgspec.Meta(description="Include the instruction, and messages that ask a person.")] = (
+        False
+    )
 
 
 class RetryRequest(OneInstruction, frozen=True, kw_only=True):
@@ -83,6 +94,12 @@ class QueueRequest(Forward, frozen=True, kw_only=True):
     """The queue of an agent."""
 
     name: str
+
+
+class QueueDetailsRequest(QueueRequest, frozen=True, kw_only=True):
+    """The queue of an agent, optionally with its state."""
+
+    details: Annotated[bool, msgspec.Meta(description="Include the agent's process row and last turns.")] = False
 
 
 class InboxRequest(QueueRequest, frozen=True, kw_only=True):
@@ -131,12 +148,18 @@ async def prompt(asked: OneInstruction, store: StoreAccess, files: ProjectFiles,
     )
 
 
-def list_entries(conn: apsw.Connection, asked: EntriesRequest) -> EntryList:
-    """List the entries of an instruction, from the start or after an entry."""
-    found = entries.transcript(conn, asked.id, asked.after, asked.limit)
+def list_entries(conn: apsw.Connection, asked: EntriesRequest, now_ms: int) -> EntryList:
+    """List the entries of an instruction: from the start, after an entry, or the newest."""
+    after = entries.before_last(conn, number_of(asked.id, "i"), asked.limit) if asked.newest else asked.after
+    found = entries.transcript(conn, asked.id, after, asked.limit)
     if found is None:
         raise _unknown(asked.id)
-    return found
+    if not asked.details:
+        return found
+    info = show(conn, asked, now_ms)
+    asking = info.message_ids[-ASKING:] if info.standing == "person" and info.waits_for == "person" else ()
+    said = messages.these(conn, (number_of(one, "m") or 0 for one in asking))
+    return msgspec.structs.replace(found, instruction=info, messages=said)
 
 
 def _unknown(name: str) -> Refused:
@@ -171,11 +194,19 @@ async def list_open(asked: ForwardOfSpace, store: StoreAccess) -> InstructionLis
     )
 
 
-async def list_queue(asked: QueueRequest, store: StoreAccess, files: ProjectFiles) -> QueueReport:
+async def list_queue(
+    asked: QueueDetailsRequest, store: StoreAccess, files: ProjectFiles, processes: ProcessControl, memory: MemoryAccess
+) -> QueueReport:
     """List the current and the waiting work of an agent, in order of execution."""
-    name = agent_key(store, asked.name)
+    name, now_ms = agent_key(store, asked.name), store.now_ms()
     check_known(store, files, name)
-    return await store.reader.read(instruction_views.queue, name, store.now_ms(), page_of(asked, "i"))
+    found = await store.reader.read(instruction_views.queue, name, now_ms, page_of(asked, "i"))
+    if not asked.details:
+        return found
+    one = await store.reader.read(agents.process, name, now_ms)
+    rows = [] if one is None else await process_rows((one,), store, files, processes)
+    turns = (await memory.history.read(TurnFilter(name, 0, END, None), TURNS)).turns
+    return msgspec.structs.replace(found, process=rows[0] if rows else None, turns=turns)
 
 
 async def list_inbox(asked: InboxRequest, store: StoreAccess, files: ProjectFiles) -> Inbox:

@@ -1,5 +1,6 @@
 """The process table: agents with their work and the resource usage of their workers."""
 
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -11,6 +12,7 @@ from kernel.operations.operation import operation
 from kernel.operations.resource_usage import ResourceUsage
 from kernel.policy.agent_status import urgency
 from kernel.store import agents, work_notes
+from kernel.store.agents import AgentProcess
 from protocol.api.document import Ask
 from protocol.api.processes import Ps, PsRow
 
@@ -33,25 +35,8 @@ async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFil
     Order: agents in error, those that need a person, running, waiting, paused or stopped, and idle ones.
     ``all=true`` includes agents of workflows that have ended.
     """
-    now_ms = store.now_ms()
-    table, omitted = await store.reader.read(agents.ps_page, now_ms, ended=asked.all, most_idle=asked.idle)
-    said = await store.reader.read(work_notes.latest, tuple(one.key for one in table))
-    activity, kept = processes.attempts.activity(), processes.attempts.kept()
-    alive = {one.key: activity.get(one.instruction or "") or kept.get(one.key) for one in table}
-    pids: dict[str, int] = {key: live.pid for key, live in alive.items() if live is not None and live.pid}
-    usage = await trio.to_thread.run_sync(processes.resources.measure, pids, now_ms) if pids else {}
-    rows: list[PsRow] = []
-    silent = {key for key, live in alive.items() if live is not None and live.elapsed and live.elapsed.is_quiet}
-    for process in sorted(table, key=lambda one: urgency(one.status, silent=one.key in silent)):
-        row, live = process.shown, alive[process.key]
-        if live is not None:
-            used = usage.get(process.key, ResourceUsage())
-            ages = {} if live.elapsed is None else {key: round(getattr(live.elapsed, key), 1) for key in AGES}
-            row = msgspec.structs.replace(
-                row, pid=live.pid, doing=live.doing, cpu_percent=used.cpu_percent, rss_bytes=used.rss_bytes, **ages
-            )
-        diff, status = files.worktrees.diffs.stat(row.space, row.name), said.get(process.key)
-        rows.append(msgspec.structs.replace(row, diff=diff, status=status))
+    table, omitted = await store.reader.read(agents.ps_page, store.now_ms(), ended=asked.all, most_idle=asked.idle)
+    rows = await process_rows(table, store, files, processes)
     definitions = await files.definitions()
     # Errors in the project file are reported elsewhere: they hide no agent.
     survey = definitions.scan if definitions is not None else None
@@ -71,6 +56,30 @@ async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFil
         needs=await needs.number(store, files, processes, waiting),
         notice="; ".join(part for part in notices if part) or None,
     )
+
+
+async def process_rows(
+    table: Sequence[AgentProcess], store: StoreAccess, files: ProjectFiles, processes: ProcessControl
+) -> list[PsRow]:
+    """Return the rows of ``table`` with their live state, the most urgent first."""
+    said = await store.reader.read(work_notes.latest, tuple(one.key for one in table))
+    activity, kept = processes.attempts.activity(), processes.attempts.kept()
+    alive = {one.key: activity.get(one.instruction or "") or kept.get(one.key) for one in table}
+    pids: dict[str, int] = {key: live.pid for key, live in alive.items() if live is not None and live.pid}
+    usage = await trio.to_thread.run_sync(processes.resources.measure, pids, store.now_ms()) if pids else {}
+    rows: list[PsRow] = []
+    silent = {key for key, live in alive.items() if live is not None and live.elapsed and live.elapsed.is_quiet}
+    for process in sorted(table, key=lambda one: urgency(one.status, silent=one.key in silent)):
+        row, live = process.shown, alive[process.key]
+        if live is not None:
+            used = usage.get(process.key, ResourceUsage())
+            ages = {} if live.elapsed is None else {key: round(getattr(live.elapsed, key), 1) for key in AGES}
+            row = msgspec.structs.replace(
+                row, pid=live.pid, doing=live.doing, cpu_percent=used.cpu_percent, rss_bytes=used.rss_bytes, **ages
+            )
+        diff, status = files.worktrees.diffs.stat(row.space, row.name), said.get(process.key)
+        rows.append(msgspec.structs.replace(row, diff=diff, status=status))
+    return rows
 
 
 OPERATIONS = (operation(list_processes, "GET /ps"),)

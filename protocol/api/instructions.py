@@ -5,8 +5,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from protocol.api.document import Ask, Body, Document, Page
+from protocol.api.history import HistoryTurn
+from protocol.api.processes import PsRow
 from protocol.errors import ErrorClass
 from protocol.instruction import Lane, Status, Usage
+from protocol.message import Message
 
 
 class BulkRetryRequest(Ask, frozen=True, kw_only=True):
@@ -221,6 +224,12 @@ class EntryList(Page, frozen=True, kw_only=True):
     agent: str
     entries: tuple[EntryInfo, ...]
     pending: dict[str, str] = {}
+    start: int = 0
+    """Value of ``after`` for the first entry."""
+    instruction: InstructionInfo | None = None
+    """The instruction, if the request asks for details."""
+    messages: tuple[Message, ...] = ()
+    """Details of an instruction that waits for a person: the last messages that ask."""
     schema: str = "awk/entries/1"
 
 
@@ -286,6 +295,10 @@ class QueueReport(Page, frozen=True, kw_only=True):
     instructions: tuple[QueueRow, ...]
     last: str | None = None
     """The agent's newest ended instruction, if no instruction is unfinished."""
+    process: PsRow | None = None
+    """Row of the agent in ``awk ps``, if the request asks for details."""
+    turns: tuple[HistoryTurn, ...] = ()
+    """Details: the agent's last messages and steps, oldest first."""
     schema: str = "awk/queue/1"
 
 
