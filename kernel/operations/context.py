@@ -68,6 +68,7 @@ from protocol.names import (
     is_below,
     is_personal,
     number_of,
+    place_of,
     split_space,
 )
 from protocol.standby import StandbyState
@@ -324,16 +325,17 @@ def space_of(store: StoreAccess, text: str) -> SpaceId:
 
 
 def agent_key(store: StoreAccess, text: str) -> AgentKey:
-    """Return the key of the agent ``text``; ``bob@review:main`` is the member bob of that newest run.
-
-    A member with a file has one key in all spaces.
-    """
+    """Return the key of the agent ``text``; ``bob@review:main`` is the member bob of that newest run, who has one
+    queue for all spaces if it has a file. Raises Refused (not_a_participant)."""
     name, at, place = text.partition("@")
     if not at:
         return AgentKey(text)
     space = space_of(store, place)
-    members = store.reader.now(agents.members, space)
-    return next((one.key for one in members if one.name == name), inline_key(name, space))
+    keys = {str(one.name): one.key for one in store.reader.now(agents.members, space)}
+    if keys and name not in keys:
+        text = f"{name[:60]} is not a member of {place_of(space)}"
+        raise Refused("not_a_participant", text, f"members: {', '.join(keys)}")
+    return keys.get(name) or inline_key(name, space)
 
 
 def context_of(store: StoreAccess, files: ProjectFiles, key: AgentKey) -> ContextPlace:

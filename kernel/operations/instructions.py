@@ -94,17 +94,13 @@ class QueueRequest(Forward, frozen=True, kw_only=True):
     """The queue of an agent."""
 
     name: str
-
-
-class QueueDetailsRequest(QueueRequest, frozen=True, kw_only=True):
-    """The queue of an agent, optionally with its state."""
-
     details: Annotated[bool, msgspec.Meta(description="Include the agent's process row and last turns.")] = False
 
 
-class InboxRequest(QueueRequest, frozen=True, kw_only=True):
+class InboxRequest(Forward, frozen=True, kw_only=True):
     """Unhandled messages of an agent."""
 
+    name: str
     space: Annotated[str, msgspec.Meta(description="Space, such as review:main or dm:alice.")] | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=messages.DELIVERIES_LIMIT, description="Maximum number of rows.")] = (
         messages.DELIVERIES_LIMIT
@@ -195,7 +191,7 @@ async def list_open(asked: ForwardOfSpace, store: StoreAccess) -> InstructionLis
 
 
 async def list_queue(
-    asked: QueueDetailsRequest, store: StoreAccess, files: ProjectFiles, processes: ProcessControl, memory: MemoryAccess
+    asked: QueueRequest, store: StoreAccess, files: ProjectFiles, processes: ProcessControl, memory: MemoryAccess
 ) -> QueueReport:
     """List the current and the waiting work of an agent, in order of execution."""
     name, now_ms = agent_key(store, asked.name), store.now_ms()

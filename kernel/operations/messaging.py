@@ -10,7 +10,6 @@ import msgspec
 
 from kernel.operations.context import ProjectFiles, StoreAccess, run_at
 from kernel.operations.operation import Actor, Backward, InSpace, Run, ToolFront, operation, page_of
-from kernel.operations.spaces import members
 from kernel.rule.draft import Draft
 from kernel.store import agents, messages, run_outcomes, work_notes, workflows
 from kernel.store.messages import acknowledge, add_feedback
@@ -57,7 +56,6 @@ class ChannelRequest(InSpace, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=LONGEST, description="Maximum number of messages.")] = 50
     agent: Annotated[str, msgspec.Meta(description="Only messages from and to this agent.")] | None = None
     run: Run = None
-    members: Annotated[bool, msgspec.Meta(description="Include the members of the space.")] = False
 
 
 class ChannelReadResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,9 +95,7 @@ async def channel(
     said = messages.ChannelFilter(space, None if run is None else run.id, asked.agent)
     found = await store.reader.read(messages.page, said, asked.limit, since=asked.since, before=asked.before)
     if actor.identity is None:
-        among = (await store.reader.read(members, asked, store.now_ms())).members if asked.members else ()
-        page = {"messages": found.messages, "members": among, "total": found.total, "next": found.next}
-        return Channel(space=place_of(space), **page)
+        return Channel(space=place_of(space), messages=found.messages, total=found.total, next=found.next)
     following = None if found.next is None else int(found.next)
     return ChannelReadResult(space=place_of(space), messages=found.messages, total=found.total, next=following)
 
@@ -339,12 +335,11 @@ _READ = ToolFront(
     "unless next is null.",
     limits=(50, READ_LIMIT),
     in_space=True,
-    without=("agent", "run", "members"),
+    without=("agent", "run"),
 )
-_CHANNEL = ToolFront("channel_read", without=("run", "members"))
 OPERATIONS = (
     operation(channel_send, team=ToolFront("channel_send", idempotent=False, in_space=True)),
-    operation(channel, "GET /spaces/<space>/channel", team=_READ, manage=_CHANNEL),
+    operation(channel, "GET /spaces/<space>/channel", team=_READ, manage=ToolFront("channel_read", without=("run",))),
     operation(my_inbox, team=ToolFront("my_inbox")),
     operation(my_inbox_ack, team=ToolFront("my_inbox_ack")),
     operation(team_members, team=ToolFront("team_members")),

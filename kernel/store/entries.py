@@ -220,8 +220,8 @@ def transcript(conn: apsw.Connection, instruction: str, after: int, limit: int) 
         size += stored_bytes
     rows = cast("Iterator[tuple[str, int]]", conn.execute(PENDING, (number,)))
     pending: dict[str, str] = {bare_name(tool): approval_id(asked) for tool, asked in rows}
-    page = {"entries": tuple(shown), "start": start, "total": total, "next": following}
-    return EntryList(id=instruction, agent=name, pending=pending, **page)
+    page = EntryList(id=instruction, agent=name, entries=tuple(shown), pending=pending, total=total, next=following)
+    return msgspec.structs.replace(page, start=start)
 
 
 def _done_from(conn: apsw.Connection, number: int | None, after: int) -> Iterator[tuple[EntryInfo, int]]:

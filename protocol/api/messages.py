@@ -5,7 +5,6 @@ from typing import Annotated, Final
 import msgspec
 
 from protocol.api.document import Ask, Body, Document, Page
-from protocol.api.workflows import MemberRow
 from protocol.instruction import DeliveryState, Status, Usage
 from protocol.message import Message
 
@@ -112,8 +111,6 @@ class Channel(Page, frozen=True, kw_only=True):
 
     space: str
     messages: tuple[Message, ...]
-    members: tuple[MemberRow, ...] = ()
-    """Members of the space, if the request asks for them."""
     schema: str = "awk/channel/1"
 
 
