@@ -10,7 +10,6 @@ from kernel.agents.prompt import AssembledPrompt
 from kernel.agents.skills import rules_of
 from kernel.operations.context import (
     MemoryAccess,
-    ProcessControl,
     ProjectFiles,
     StoreAccess,
     agent_key,
@@ -19,12 +18,10 @@ from kernel.operations.context import (
     space_of,
 )
 from kernel.operations.operation import Backward, Forward, ForwardOfSpace, Limit, ToolFront, operation, page_of
-from kernel.operations.processes import process_rows
 from kernel.store import agents, entries, instruction_views, instructions, messages
 from kernel.store.entries import FrozenPrompt
 from kernel.store.transaction import Transaction, optional_rfc3339
 from kernel.store.transitions import bulk, close, due, steering
-from kernel.store.turn_index import END, TurnFilter
 from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for
 from protocol.api.document import Ask
 from protocol.api.instructions import (
@@ -46,7 +43,6 @@ from protocol.errors import Refused
 from protocol.instruction import LARGEST
 from protocol.names import SpaceId, name_of, number_of, place_of
 
-TURNS: Final = 20
 ASKING: Final = 8
 """Maximum number of messages of a question."""
 
@@ -94,13 +90,11 @@ class QueueRequest(Forward, frozen=True, kw_only=True):
     """The queue of an agent."""
 
     name: str
-    details: Annotated[bool, msgspec.Meta(description="Include the agent's process row and last turns.")] = False
 
 
-class InboxRequest(Forward, frozen=True, kw_only=True):
+class InboxRequest(QueueRequest, frozen=True, kw_only=True):
     """Unhandled messages of an agent."""
 
-    name: str
     space: Annotated[str, msgspec.Meta(description="Space, such as review:main or dm:alice.")] | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=messages.DELIVERIES_LIMIT, description="Maximum number of rows.")] = (
         messages.DELIVERIES_LIMIT
@@ -190,19 +184,11 @@ async def list_open(asked: ForwardOfSpace, store: StoreAccess) -> InstructionLis
     )
 
 
-async def list_queue(
-    asked: QueueRequest, store: StoreAccess, files: ProjectFiles, processes: ProcessControl, memory: MemoryAccess
-) -> QueueReport:
+async def list_queue(asked: QueueRequest, store: StoreAccess, files: ProjectFiles) -> QueueReport:
     """List the current and the waiting work of an agent, in order of execution."""
-    name, now_ms = agent_key(store, asked.name), store.now_ms()
+    name = agent_key(store, asked.name)
     check_known(store, files, name)
-    found = await store.reader.read(instruction_views.queue, name, now_ms, page_of(asked, "i"))
-    if not asked.details:
-        return found
-    one = await store.reader.read(agents.process, name, now_ms)
-    rows = [] if one is None else await process_rows((one,), store, files, processes)
-    turns = (await memory.history.read(TurnFilter(name, 0, END, None), TURNS)).turns
-    return msgspec.structs.replace(found, process=rows[0] if rows else None, turns=turns)
+    return await store.reader.read(instruction_views.queue, name, store.now_ms(), page_of(asked, "i"))
 
 
 async def list_inbox(asked: InboxRequest, store: StoreAccess, files: ProjectFiles) -> Inbox:

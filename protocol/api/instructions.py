@@ -5,8 +5,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from protocol.api.document import Ask, Body, Document, Page
-from protocol.api.history import HistoryTurn
-from protocol.api.processes import PsRow
 from protocol.errors import ErrorClass
 from protocol.instruction import Lane, Status, Usage
 from protocol.message import Message
@@ -295,10 +293,6 @@ class QueueReport(Page, frozen=True, kw_only=True):
     instructions: tuple[QueueRow, ...]
     last: str | None = None
     """The agent's newest ended instruction, if no instruction is unfinished."""
-    process: PsRow | None = None
-    """Row of the agent in ``awk ps``, if the request asks for details."""
-    turns: tuple[HistoryTurn, ...] = ()
-    """Details: the agent's last messages and steps, oldest first."""
     schema: str = "awk/queue/1"
 
 

@@ -4,6 +4,8 @@ from typing import Literal
 
 from protocol.api.agents import AgentCondition, AgentStatus
 from protocol.api.document import Body, Document
+from protocol.api.history import HistoryTurn
+from protocol.api.instructions import QueueReport
 from protocol.api.runs import DiffStat
 from protocol.instruction import Usage
 from protocol.tasks import TaskState
@@ -70,6 +72,9 @@ class Ps(Document, frozen=True, kw_only=True):
     """Reason that no work runs, with a remedy."""
     idle: int = 0
     """Number of idle agents that are not listed, because there are more than requested."""
+    queue: QueueReport | None = None
+    """Queue of the agent, and its last ``turns``, if the request names one."""
+    turns: tuple[HistoryTurn, ...] = ()
     schema: str = "awk/ps/1"
 
 
