@@ -162,12 +162,13 @@ class ProcessControl(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KernelIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity of the kernel. ``project`` is the root's path; ``url`` ends without a slash."""
+    """Identity of the kernel. ``project`` is the root, ``home`` has all projects' states; ``url`` has no last slash."""
 
     pid: int
     url: str
     version: str
     project: str
+    home: str
     term: int
     """Number of the kernel. Each new kernel of the project has a higher number, and nodes refuse lower ones."""
 

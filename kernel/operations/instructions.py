@@ -44,7 +44,6 @@ from protocol.instruction import LARGEST
 from protocol.names import SpaceId, name_of, number_of, place_of
 
 ASKING: Final = 8
-"""Maximum number of messages of a question."""
 
 
 class OneInstruction(Ask, frozen=True, kw_only=True):
@@ -59,9 +58,7 @@ class EntriesRequest(OneInstruction, frozen=True, kw_only=True):
     limit: Limit = 100
     after: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Number of the last entry that was read.")] = 0
     newest: Annotated[bool, msgspec.Meta(description="Return the last entries instead of the first.")] = False
-    details: Annotated[bool, msgspec.Meta(description="Include the instruction, and messages that ask a person.")] = (
-        False
-    )
+    details: Annotated[bool, msgspec.Meta(description="Include the instruction and its open question.")] = False
 
 
 class RetryRequest(OneInstruction, frozen=True, kw_only=True):

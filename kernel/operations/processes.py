@@ -1,24 +1,22 @@
 """The process table: agents with their work and the resource usage of their workers."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 import trio
 
 from kernel.operations import needs
-from kernel.operations.context import MemoryAccess, ProcessControl, ProjectFiles, StoreAccess, agent_key
+from kernel.operations.context import ProcessControl, ProjectFiles, StoreAccess, agent_key
 from kernel.operations.operation import operation
 from kernel.operations.resource_usage import ResourceUsage
 from kernel.policy.agent_status import urgency
 from kernel.store import agents, work_notes
 from kernel.store.instruction_views import queue
 from kernel.store.rows import RowPage
-from kernel.store.turn_index import END, TurnFilter
 from protocol.api.document import Ask
 from protocol.api.processes import Ps, PsRow
 
 AGES: Final = ("age_s", "step_age_s", "silent_s")
-TURNS: Final = 20
 UNREAD: Final = "agent files are still being read (there are many); a message to an agent reads its file immediately"
 
 
@@ -29,27 +27,22 @@ class PsRequest(Ask, frozen=True, kw_only=True):
     idle: Annotated[
         int | None, msgspec.Meta(ge=0, description="Maximum number of idle agents to list; more are only counted.")
     ] = None
-    agent: Annotated[str, msgspec.Meta(description="Only this agent, with its queue and last turns.")] | None = None
+    agent: Annotated[str, msgspec.Meta(description="Only this agent, with its queue.")] | None = None
 
 
-async def list_processes(
-    asked: PsRequest, store: StoreAccess, files: ProjectFiles, processes: ProcessControl, memory: MemoryAccess
-) -> Ps:
+async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> Ps:
     """List the process table: all agents with the resource usage of their workers, the most urgent first.
 
     Order: agents in error, those that need a person, running, waiting, paused or stopped, and idle ones.
     ``all=true`` includes agents of workflows that have ended.
     """
     now_ms = store.now_ms()
-    details: dict[str, Any] = {}
-    if asked.agent is None:
+    key = None if asked.agent is None else agent_key(store, asked.agent)
+    if key is None:
         table, omitted = await store.reader.read(agents.ps_page, now_ms, ended=asked.all, most_idle=asked.idle)
     else:
-        key = agent_key(store, asked.agent)
         one, omitted = await store.reader.read(agents.process, key, now_ms), 0
         table = () if one is None else (one,)
-        details["queue"] = await store.reader.read(queue, key, now_ms, RowPage())
-        details["turns"] = (await memory.history.read(TurnFilter(key, 0, END, None), TURNS)).turns
     said = await store.reader.read(work_notes.latest, tuple(one.key for one in table))
     activity, kept = processes.attempts.activity(), processes.attempts.kept()
     alive = {one.key: activity.get(one.instruction or "") or kept.get(one.key) for one in table}
@@ -85,7 +78,7 @@ async def list_processes(
         idle=omitted,
         needs=await needs.number(store, files, processes, waiting),
         notice="; ".join(part for part in notices if part) or None,
-        **details,
+        queue=None if key is None else await store.reader.read(queue, key, now_ms, RowPage()),
     )
 
 

@@ -4,7 +4,6 @@ from typing import Literal
 
 from protocol.api.agents import AgentCondition, AgentStatus
 from protocol.api.document import Body, Document
-from protocol.api.history import HistoryTurn
 from protocol.api.instructions import QueueReport
 from protocol.api.runs import DiffStat
 from protocol.instruction import Usage
@@ -73,8 +72,7 @@ class Ps(Document, frozen=True, kw_only=True):
     idle: int = 0
     """Number of idle agents that are not listed, because there are more than requested."""
     queue: QueueReport | None = None
-    """Queue of the agent, and its last ``turns``, if the request names one."""
-    turns: tuple[HistoryTurn, ...] = ()
+    """Queue of the agent, if the request names one."""
     schema: str = "awk/ps/1"
 
 
