@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from interface.failure import Failure, Unreachable
 from interface.http_client import Address, Connection, parse_address
-from osfiles import safe_open
+from osfiles.safe_open import is_locked as is_file_locked
 from osfiles.safe_open import read_private
 from protocol.discovery import (
     ADMIN,
@@ -217,4 +217,4 @@ def lives(endpoint: KernelEndpoint) -> bool:
 
 def is_locked(project: Project) -> bool:
     """Return whether a kernel holds the lock of the project's state, whether or not it answers (promise P23)."""
-    return safe_open.is_locked(os.path.join(project.state, LOCK))
+    return is_file_locked(os.path.join(project.state, LOCK))

@@ -129,7 +129,6 @@ def project_state(home: str, root: str) -> str:
 LOOKED_AT: Final = 4096
 """Maximum number of state directories to inspect."""
 RECORD_BYTES: Final = 64 * 1024
-"""Maximum size of RECORD, ADMIN and PROJECT."""
 
 
 def project_in(content: bytes, home: str, state: str) -> dict[str, Any] | None:

@@ -39,7 +39,10 @@ help_slash|search by id (i4, r3, m12, a2) or words|按编号（i4、r3、m12、a
 help_escape|leave a field, close the drawer|离开输入框，关闭抽屉  help_arrows|choose in a table or a list|在表格或列表中选择
 help_enter|open it; in a message Ctrl+Enter sends|打开；写消息时 Ctrl+Enter 发送  help_n|go to what needs you|转到需要你处理的事项  help_a|go to the agents|转到智能体
 help_r|go to the runs|转到运行  help_m|write a message|写消息  help_more|What is shown as a command is for a terminal.|显示为命令的操作请在终端执行。
-help_read|You may look; this token changes nothing.|只能查看；此令牌不能更改任何内容。  action_retry_fresh|try again from the start|从头重试`;
+help_read|You may look; this token changes nothing.|只能查看；此令牌不能更改任何内容。  action_retry_fresh|try again from the start|从头重试
+members|Members|成员  projects|Projects|项目  this_page|this page|本页  projects_more|Agents and needs of all projects:|所有项目的智能体和待处理事项：
+state_unreachable|unreachable|无法连接  agent_ends|The agent exists until the kernel stops.|该智能体在内核停止前一直存在。
+merged_by|Changes of merge|合并的改动：`;
 
 // Chinese for words that are shown unchanged in English, by the prefix of their keys.
 const NAMES = {

@@ -326,8 +326,7 @@ def space_of(store: StoreAccess, text: str) -> SpaceId:
 
 
 def agent_key(store: StoreAccess, text: str) -> AgentKey:
-    """Return the key of the agent ``text``; ``bob@review:main`` is the member bob of that newest run, who has one
-    queue for all spaces if it has a file. Raises Refused (not_a_participant)."""
+    """Return the key of ``text``; ``bob@review:main`` is a member of that newest run. Raises Refused."""
     name, at, place = text.partition("@")
     if not at:
         return AgentKey(text)

@@ -131,8 +131,8 @@ def _projects(home: str) -> ProjectList:
 def _project(place: str, known: Mapping[str, Any]) -> ProjectRow:
     running, url, root = is_locked(f"{place}/{LOCK}"), str(known.get("url")), str(known["project"])
     page = f"{url}/page" if running and url.startswith("http://127.0.0.1:") else None
-    state, verb = ("running", "open") if page else ("unreachable", "status") if running else ("stopped", "start")
-    return ProjectRow(root=root, state=state, page=page, command=f"awk {verb} --project {quote(root)}")
+    verb = "open" if page else "status" if running else "start"
+    return ProjectRow(root=root, running=running, page=page, command=f"awk {verb} --project {quote(root)}")
 
 
 async def run_timeline(asked: OneRun, store: StoreAccess, files: ProjectFiles) -> Timeline:

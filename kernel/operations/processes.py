@@ -69,7 +69,7 @@ async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFil
     never_valid = [
         PsRow(name=name, space=None, state="error", reason="definition", doing=f"{errors[0].path}: {errors[0].message}")
         for name, errors in broken
-        if name not in known
+        if name not in known and asked.agent in (None, name)
     ]
     waiting = await needs.untrusted_schedules(store, files.trust)
     notices = (UNREAD if definitions is None else None, needs.untrusted_notice(waiting))

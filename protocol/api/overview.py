@@ -16,11 +16,11 @@ class OverviewHour(Body, frozen=True):
 
 
 class ProjectRow(Body, frozen=True, kw_only=True):
-    """Project of the user. ``page``: address of its page, which ``command`` opens. unreachable: a kernel runs whose
-    address is not known."""
+    """Project of the user. ``page``: address of its page, which ``command`` opens; null if no kernel runs, or if the
+    address of the running kernel is not known."""
 
     root: str
-    state: Literal["running", "stopped", "unreachable"]
+    running: bool
     page: str | None
     command: str
 
