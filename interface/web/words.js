@@ -15,7 +15,7 @@ next_page|Next page|下一页  first_page|First page|第一页  not_back|has not
 cut|What is too long was cut.|过长的部分已省略。  changed_n|{files} files, {commits} commits|{files} 个文件，{commits} 个提交  answer|Your answer|你的回答
 reason|Reason, for the agent|给智能体的理由  prompt_parts|{n} parts: source, trust, tokens, kept|{n} 个部分：来源、信任、词元、保留  receipts|Came to|送达
 cleared|Its words were removed.|内容已被清除。  history|History|历史  version_n|version {n}|版本 {n}  owner|owner {name}|所有者 {name}
-members_n|{n} members|{n} 个成员  task_graph|Graph of the tasks below|下列任务的图  waits_for|waits for {ids}|等待 {ids}  vote|vote {choice}|投 {choice}
+task_graph|Graph of the tasks below|下列任务的图  waits_for|waits for {ids}|等待 {ids}  vote|vote {choice}|投 {choice}
 votes_n|{n} votes|{n} 票  binding|binding|有约束力  all_well|All is well|一切正常  failed_n|{n} failed today|今天有 {n} 项失败
 agents_n|{waiting} waiting, {idle} idle, {runs} runs|{waiting} 个等待，{idle} 个空闲，{runs} 个运行  tokens_n|{n} tokens a minute|每分钟 {n} 词元
 see_below|listed below|见下方列表  midnight|since midnight UTC|自零点（UTC）起  needs_title|What needs you|需要你处理的事项

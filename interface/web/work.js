@@ -65,7 +65,7 @@ export function instructionView({ path: [, id, part = "steps", step], again }) {
 		load: shown.load,
 		draw: (found) => [
 			found.instruction ? summary(found.instruction) : null,
-			found.messages?.length ? question(found.instruction, found.messages) : null,
+			found.instruction && found.messages?.length ? question(found.instruction, found.messages) : null,
 			tabs(["instruction", id], Object.keys(PARTS), part),
 			shown.draw(found),
 		],
@@ -139,8 +139,9 @@ const PARTS = {
 	}),
 	changes: (id) => ({
 		load: async () => {
-			const { agent, space } = await get(u`/instructions/${id}`);
-			return (!space.startsWith("dm:") && (await find(u`/spaces/${space}/diff`, { agent, patch: 1 }))) || {};
+			const instruction = await get(u`/instructions/${id}`);
+			const { agent, space } = instruction;
+			return { ...(!space.startsWith("dm:") && (await find(u`/spaces/${space}/diff`, { agent, patch: 1 }))), instruction };
 		},
 		draw: (found) => (found.worktrees?.length ? found.worktrees.map(worktree) : none(t("no_tree"))),
 	}),
