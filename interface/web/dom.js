@@ -72,7 +72,7 @@ export class Later extends Component {
 	}
 	componentDidUpdate = ({ of }) => this.open && of !== this.props.of && this.load();
 	render = ({ label, draw, kind }, { found }) =>
-		h("details", { class: kind, ontoggle: (event) => (this.open = event.target.open) && this.load() }, h("summary", label), found && draw(found));
+		h("details.later", { class: kind, ontoggle: (event) => (this.open = event.target.open) && this.load() }, h("summary", label), found && draw(found));
 }
 
 export function block(given, name = "text", most = 2000, kind = "plain") {

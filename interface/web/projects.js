@@ -9,11 +9,11 @@ const PAGE = /^http:\/\/127\.0\.0\.1:\d+\/page$/;
 
 function project({ root, running, page, command }) {
 	const isHere = root === session.project.root;
-	const away = PAGE.test(page) ? h("a", { href: page, target: "_blank", rel: "noreferrer" }, page) : null;
+	const away = PAGE.test(page) ? h("p", h("a", { href: page, target: "_blank", rel: "noreferrer" }, page)) : null;
 	return h("article.turn", { key: root, "data-project": root },
-		h("p", h("b", line(root.split("/").pop(), 60)), " ", state(running ? (page ? "running" : "unreachable") : "stopped"), isHere ? ` ${t("this_page")}` : ""),
+		h("p", h("b", line(root.split("/").pop(), 60)), " ", state(running ? (page ? "running" : "unreachable") : "stopped"), isHere ? h("small", ` ${t("this_page")}`) : null),
 		h("p", h("small", line(root, 400))),
-		isHere ? null : h("p", away, " ", h("code", line(command, 600))),
+		isHere ? null : [away, h("p", h("code", line(command, 600)))],
 	);
 }
 

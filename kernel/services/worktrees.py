@@ -207,7 +207,7 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
                 place, since = landing.repository, landing.expected
                 changes = await self.repository.between(place, since, landing.result, patch=patch)
                 merge = {"agent": merge_id(landing.id), "branch": landing.branch, "base": since, "path": place}
-                found.append(_diff_of(changes, state="merged", **merge))
+                found.insert(0, _diff_of(changes, state="merged", **merge))
         return tuple(found)
 
     async def _reported(self, tree: Worktree, patch: bool, alone: bool) -> WorktreeDiff:
