@@ -13,6 +13,7 @@ import trio
 from kernel.operations.context import AttemptActivity
 from kernel.operations.resource_usage import ResourceSampler
 from kernel.store.agents import remove_agent
+from kernel.store.transaction import Transaction
 from protocol.names import AgentKey
 from tests.builders.api import ServedKernel, serve_kernel
 
@@ -105,9 +106,13 @@ async def test_a_member_is_named_by_its_target_also_if_it_has_a_file(kernel: Ser
     assert "alice" in stranger.json["hint"] and "bob" in stranger.json["hint"]
 
 
+def write_replies(tx: Transaction) -> None:
+    tx.conn.execute(FIVE_REPLIES).fetchall()
+
+
 async def test_the_last_entries_come_with_their_instruction_and_its_question(kernel: ServedKernel) -> None:
     instruction = await kernel.attempt()
-    await kernel.writer.commit(lambda tx: tx.conn.execute(FIVE_REPLIES).fetchall())
+    await kernel.writer.commit(write_replies)
     whole = await kernel.get(f"/instructions/{instruction}/entries")
     last = await kernel.get(f"/instructions/{instruction}/entries?newest=true&limit=2&details=true")
     assert [one["n"] for one in last["entries"]] == [one["n"] for one in whole["entries"]][-2:]
