@@ -455,7 +455,12 @@ async def serve_kernel(
         ),
         kernel=KernelControl(
             identity=KernelIdentity(
-                pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(project), term=1
+                pid=1,
+                url=f"http://127.0.0.1:{port}",
+                version="0.0.0",
+                project=str(project),
+                home=str(project.parent),
+                term=1,
             ),
             keys=Keys(TOKEN, RECORD_TOKEN),
             state=KernelState(

@@ -121,7 +121,7 @@ def test_a_call_is_approved_once_all_of_it_was_shown_and_asked_once() -> None:
     assert view_of(60, "a", "n")[1].posted == ["/approvals/a3/deny"]
     assert view_of(100, "n", "y")[1].posted == ["/approvals/a3/deny"]
     assert view_of(100, "c", "y")[1].posted == ["/instructions/i7/cancel"]
-    assert view_of(100, "p")[1].posted == ["/agents/coder/pause"]
+    assert view_of(100, "p")[1].posted == ["/agents/coder@review:main/pause"]
 
 
 def test_a_call_is_granted_for_good_by_a_and_y_and_only_this_very_call() -> None:

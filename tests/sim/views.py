@@ -102,7 +102,9 @@ class Views:
                 attempts=SimpleNamespace(activity=dict, kept=dict), resources=SimpleNamespace(measure=_no_usage)
             ),
             "kernel": SimpleNamespace(
-                identity=KernelIdentity(pid=1, url="http://kernel", version="sim", project="/project", term=1),
+                identity=KernelIdentity(
+                    pid=1, url="http://kernel", version="sim", project="/project", home="/home", term=1
+                ),
                 state=KernelState(
                     uptime_seconds=lambda: 1.0, ready=lambda: True, safe_mode=lambda: False, saved_notice=lambda: None
                 ),

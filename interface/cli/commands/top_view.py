@@ -255,7 +255,7 @@ class TopView:
 
     def _work(self, client: Client) -> tuple[PsRow, str | None, str | None]:
         row = self._row()
-        queue = json.loads(client.get(agent_path(client, target(target_of(row)), "queue"), {"limit": "1"}))
+        queue = json.loads(client.get(agent_path(target(target_of(row)), "queue"), {"limit": "1"}))
         return row, next((str(one["id"]) for one in queue["instructions"]), None), queue.get("last")
 
     def detail(self, client: Client) -> None:
@@ -320,7 +320,7 @@ class TopView:
         """Pause or resume the selected agent."""
         row = self._row()
         what = "resume" if row.state in ("paused", "stopped") else "pause"
-        found = json.loads(client.post(agent_path(client, target(target_of(row)), what), {}, key=new_key()))
+        found = json.loads(client.post(agent_path(target(target_of(row)), what), {}, key=new_key()))
         self.said = one_line(f"{target_of(row)} is {found['state']}")
 
     def cancel(self, client: Client) -> None:
