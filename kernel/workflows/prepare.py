@@ -194,7 +194,7 @@ def workflow_units(loaded: LoadedWorkflow) -> tuple[TrustUnit, ...]:
         for definition in definitions
         for one in agent_units(definition, loaded.project, resources_of(definition, loaded.project, loaded.root))
     )
-    return (*((unit(workflow_subject(loaded.path), own),) if own else ()), *members)
+    return (*((unit(workflow_subject(loaded.path), own),) if own else ()), *dict.fromkeys(members))
 
 
 def _values(
