@@ -37,12 +37,14 @@ CROSS JOIN agents AS owner ON owner.key = waiting.agent AND owner.state = 'activ
 -- the owner of the queue, or all instances of a group
 CROSS JOIN agents AS a ON (a.key = waiting.agent OR a.replica_of = waiting.agent) AND a.replica_of IS NOT a.key
   AND a.state = 'active' AND a.hold_key IS NULL AND a.resume_at_ms <= :now AND a.fenced_until_ms <= :now
--- the first instruction of the queue that is due; an instance works only in workflows that it belongs to
+-- the first instruction of the queue that is due; where some instances are members, only these work
 CROSS JOIN instructions AS head ON head.id = (
   SELECT i.id FROM instructions AS i INDEXED BY instructions_queue
   WHERE i.state IN ('queued', 'yielded') AND i.agent = waiting.agent AND i.not_before_ms <= :now
     AND (a.key = i.agent OR EXISTS (SELECT 1 FROM members AS s WHERE s.space = i.space AND s.agent = a.key)
-      OR NOT EXISTS (SELECT 1 FROM workflows AS w WHERE w.space = i.space AND w.open = 0))
+      OR EXISTS (SELECT 1 FROM workflows AS w WHERE w.space = i.space AND w.open = 1)
+      OR NOT EXISTS (SELECT 1 FROM members AS s CROSS JOIN agents AS o ON o.key = s.agent
+        WHERE s.space = i.space AND o.replica_of = i.agent AND o.key <> i.agent))
   ORDER BY i.lane, i.id LIMIT 1)
 LEFT JOIN members AS m ON m.space = head.space AND m.name = head.name AND m.agent = head.agent
 -- at most one live attempt of an agent

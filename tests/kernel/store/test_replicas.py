@@ -1,0 +1,139 @@
+"""Instances of an agent share one queue in the store; what one of them began stays with it."""
+
+import pytest
+
+from kernel.rule.draft import Author, Draft, MemberSpec
+from kernel.store import agents, instructions
+from kernel.store.agents import set_agent_state
+from kernel.store.rules import TransactionView
+from kernel.store.transitions.append import append
+from kernel.store.transitions.lease import Leased, lease
+from kernel.store.transitions.requeue import Requeue
+from protocol.names import AgentKey, InstructionId
+from tests.kernel.store.running_store import Store, token_hash
+from tests.shorthand import present
+
+GROUP = b'{"model":"mock/m","replicas":%d}'
+ONE = b'{"model":"mock/m"}'
+
+
+@pytest.fixture
+async def team(store: Store) -> Store:
+    await replicas(store, 3)
+    return store
+
+
+async def replicas(store: Store, count: int) -> None:
+    """What a reload of the file stores."""
+    await store.agent("coder", GROUP % count)
+    for number in range(1, count + 1):
+        await store.agent(f"coder.{number}", ONE)
+
+
+def ready(store: Store) -> list[tuple[str, str]]:
+    found = store.reader.now(instructions.ready, store.clock.now_ms, 100)
+    return sorted((one.id, one.agent) for one in found)
+
+
+async def taken(store: Store, instruction: str, agent: str) -> Leased | None:
+    digest = token_hash(f"{instruction} {agent}", store.clock.now_ms)
+    return await store.writer.commit(lease, instruction, digest, "", AgentKey(agent))
+
+
+async def workflow(store: Store) -> str:
+    names = ("coder", "coder.1", "coder.2", "coder.3")
+    members = [MemberSpec(name=one.replace("coder", "dev"), key=AgentKey(one), origin="file") for one in names]
+    return await store.workflow(*members, "lead")
+
+
+async def test_the_oldest_work_goes_to_whichever_instance_is_free(team: Store) -> None:
+    for text in ("one", "two"):
+        await team.said("dm:coder", text)
+    assert ready(team) == [("i1", "coder.1"), ("i1", "coder.2"), ("i1", "coder.3")]
+    assert await taken(team, "i1", "coder") is None, "a group does not work itself"
+    assert await team.writer.commit(lease, "i1", token_hash("i1")) is None
+    first = present(await taken(team, "i1", "coder.2"))
+    assert (first.agent, first.name, first.space) == ("coder.2", "coder.2", "dm:coder")
+    assert await taken(team, "i1", "coder.1") is None
+    assert ready(team) == [("i2", "coder.1"), ("i2", "coder.3")]
+    told = [one for one in team.told if one.type == "instruction.leased"]
+    assert [(one.instruction, one.agent) for one in told] == [("i1", "coder.2")]
+
+
+async def test_work_that_began_and_work_for_one_instance_are_taken_by_no_other(team: Store) -> None:
+    await team.said("dm:coder", "one")
+    await taken(team, "i1", "coder.2")
+    await team.requeue("i1", 1, Requeue(status="queued", outcome="crash", cause="crash", charge="crash"))
+    await team.said("dm:coder.3", "two")
+    assert ready(team) == [("i1", "coder.2"), ("i2", "coder.3")]
+    assert await taken(team, "i1", "coder.1") is None
+    assert await taken(team, "i2", "coder.1") is None
+
+
+async def test_each_mention_of_a_group_is_work_of_its_own(team: Store) -> None:
+    space = await workflow(team)
+    made = [(await team.said(space, f"@dev do {text}")).instruction_ids for text in ("this", "that")]
+    assert made == [("i1",), ("i2",)]
+    first = present(await taken(team, "i1", "coder.1"))
+    assert (first.name, first.source_text) == ("dev.1", "@dev do this")
+    assert (await team.said(space, "@dev.1 mind the tests")).instruction_ids == ("i3",)
+    assert ("i3", "coder.2") not in ready(team)
+
+
+async def test_a_final_answer_that_names_the_group_gives_it_no_work(team: Store) -> None:
+    """Neither that of an instance nor that of an agent that has just asked the group."""
+    space = await workflow(team)
+    await team.given(space, "ask somebody", to=("lead",))
+    author = Author(InstructionId("i1"), 1)
+    asked = Draft(kind="said", space=space, sender="lead", text="@dev please", author=author)
+    assert (await team.writer.commit(append, asked)).instruction_ids == ("i2",)
+    await taken(team, "i2", "coder.2")
+    assert (await team.close("i1", 1, status="done", text="@dev does it")).instruction_ids == ()
+    assert (await team.close("i2", 1, status="done", text="@dev is done")).instruction_ids == ()
+
+
+async def test_votes_count_instances_and_not_their_group(team: Store) -> None:
+    space = await workflow(team)
+    roster = TransactionView(team.database.writer()).roster(space)
+    assert [name for _, name in roster] == ["dev.1", "dev.2", "dev.3", "lead"]
+
+
+async def test_only_members_of_a_workflow_take_its_work(team: Store) -> None:
+    space = await workflow(team)
+    await replicas(team, 4)
+    await team.said(space, "@dev do this")
+    assert [agent for _, agent in ready(team)] == ["coder.1", "coder.2", "coder.3"]
+    await team.said("dm:coder", "and this")
+    assert ("i2", "coder.4") in ready(team)
+
+
+async def test_continue_goes_to_the_instance_that_did_the_work(team: Store) -> None:
+    await team.said("dm:coder", "one")
+    await taken(team, "i1", "coder.3")
+    await team.close("i1", 1, status="incomplete", cause="limit")
+    await team.said("dm:coder", "continue")
+    assert ready(team) == [("i2", "coder.3")]
+
+
+async def test_a_surplus_instance_finishes_and_leaves_and_returns(team: Store) -> None:
+    await team.said("dm:coder", "one")
+    await taken(team, "i1", "coder.3")
+    await replicas(team, 2)
+    await team.said("dm:coder", "two")
+    assert ready(team) == [("i2", "coder.1"), ("i2", "coder.2")]
+    assert team.reader.now(agents.row, "coder.3") is not None
+    await team.close("i1", 1, status="done", text="ok")
+    assert team.reader.now(agents.row, "coder.3") is None
+    await replicas(team, 3)
+    assert ("i2", "coder.3") in ready(team)
+
+
+async def test_the_state_of_a_group_is_the_state_of_its_instances(team: Store) -> None:
+    await team.said("dm:coder", "one")
+    await team.writer.commit(set_agent_state, AgentKey("coder"), "paused")
+    shown = team.reader.now(agents.ps, team.clock.now_ms)
+    assert {one.shown.state for one in shown} == {"paused"}
+    assert ready(team) == []
+    await team.writer.commit(set_agent_state, AgentKey("coder"), "active")
+    await team.writer.commit(set_agent_state, AgentKey("coder.2"), "stopped")
+    assert ready(team) == [("i1", "coder.1"), ("i1", "coder.3")]
