@@ -130,7 +130,8 @@ def _alone(context: PromptContext) -> str:
 
 
 def _workspace(context: PromptContext) -> str:
-    others = ", ".join(f"@{name}" for name in context.members if name not in (context.name, group_of(context.name))) or "none"
+    own = (context.name, group_of(context.name))
+    others = ", ".join(f"@{name}" for name in context.members if name not in own) or "none"
     lines = [
         "# Where you are\n",
         f"You are @{context.name} in the workspace {context.space}. Other members: {others}.\n",

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from tests.e2e.processes import wait_until
 from tests.project import Project
 

@@ -51,7 +51,17 @@ from kernel.rule.effects import (
 from protocol.errors import Refused
 from protocol.instruction import Lane, Status, WaitReason
 from protocol.message import HOOK, RESOURCE_LIMIT_BYTES, SYSTEM, TOO_LARGE_HINT, USER
-from protocol.names import AgentKey, AgentName, group_of, is_below, is_personal, name_of, place_of, split_space, workflow_space
+from protocol.names import (
+    AgentKey,
+    AgentName,
+    group_of,
+    is_below,
+    is_personal,
+    name_of,
+    place_of,
+    split_space,
+    workflow_space,
+)
 from protocol.target import find_mentions, limit_mentions
 from protocol.workflow import RunLimits
 
