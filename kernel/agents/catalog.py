@@ -110,7 +110,7 @@ class Catalog:
         if number:  # the number of instances of a file that was never valid is unknown
             inline, kept = project.agents.get(group), self._agents.get(group)
             known = inline if kept is None else kept.loaded.definition
-            most = known.replicas or 1 if isinstance(known, AgentDefinition) else number
+            most = known.replicas or 1 if isinstance(known, AgentDefinition) else number + 1
             return self.defines(group) and number <= most > 1
         declared = name in project.agents or name in self._project[1].broken
         return is_name(name) and (declared or os.path.lexists(self.place(self._path(name, project))))

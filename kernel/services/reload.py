@@ -212,7 +212,9 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
             self._left = frozenset()
             # Agents without a file; those with work stay until it has ended.
             before, now = (() if one is None else [a.definition.name for a in one.loaded] for one in (scan, found.scan))
-            deleted = self._gone or names is None or not all(map(self.catalog.defines, names)) or {*before} > {*now}
+            deleted = (
+                self._gone or names is None or not all(map(self.catalog.defines, names)) or bool({*before} - {*now})
+            )
             self._gone = deleted and bool(await gone(self.catalog, self.log.reader))
             if self._gone:
                 await self.sleep(GONE_SECONDS)

@@ -129,7 +129,11 @@ SELECT live.id FROM instructions AS live
 WHERE live.state IN ('leased', 'running') AND live.waits_for = 'approval' AND EXISTS (
     SELECT 1 FROM instructions AS i INDEXED BY instructions_queue
     WHERE i.state IN ('queued', 'yielded') AND i.not_before_ms <= :now
-      AND i.agent IN (live.agent, (SELECT r.replica_of FROM agents AS r WHERE r.key = live.agent)))
+      -- its own queue, or that of its group while no instance is free
+      AND i.agent IN (live.agent, (SELECT own.replica_of FROM agents AS own WHERE own.key = live.agent
+        AND NOT EXISTS (SELECT 1 FROM agents AS o WHERE o.replica_of = own.replica_of AND o.key <> o.replica_of
+          AND NOT EXISTS (
+            SELECT 1 FROM instructions AS l WHERE l.agent = o.key AND l.state IN ('leased', 'running'))))))
   AND EXISTS (
     SELECT 1 FROM agents AS a
     WHERE a.key = live.agent AND a.state = 'active' AND a.hold_key IS NULL AND a.resume_at_ms <= :now)

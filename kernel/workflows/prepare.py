@@ -144,8 +144,8 @@ def check_asked(loaded: LoadedWorkflow, run: RunOptions | None) -> RunOptions:
             raise BadDefinition((error,))
     options = run or RunOptions()
     name = options.exit_from
-    if name is not None and name not in loaded.definition.agents:
-        hint = suggest(name, loaded.definition.agents, what="available agents")
+    if name is not None and name not in loaded.definition.workers:
+        hint = suggest(name, loaded.definition.workers, what="available agents")
         raise Refused("not_a_participant", f"{name[:60]!r} is not an agent of {loaded.path}", hint)
     budget = _stricter(loaded.definition.budget, options.budget)
     # A limit in USD has no effect on models without a price: reject it before the start.
