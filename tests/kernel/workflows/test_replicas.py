@@ -15,7 +15,6 @@ from kernel.workflows.members import specs
 from kernel.workflows.prepare import workflow_units
 from protocol.errors import Refused
 from protocol.target import find_mentions, parse_target
-from protocol.workflow import Ref
 from tests.kernel.inspect import files
 from tests.kernel.refusals import faults
 from tests.kernel.store.running_store import open_store
@@ -64,14 +63,10 @@ def test_a_workflow_has_the_instances_as_members(catalog: Catalog) -> None:
     keys = [(one.key, one.origin) for one in specs(loaded.members, "review:main#1")]
     assert keys[:3] == [("coder", "file"), ("coder.1", "file"), ("coder.2", "file")]
     assert keys[-1] == ("many.2@review:main#1", "inline"), "replicas of the workflow end with it"
-    entry = loaded.definition.agents["coder.2"]
-    assert isinstance(entry, Ref) and entry.ref == "coder.2"
-
-
-def test_trust_in_a_group_is_trust_in_its_instances(catalog: Catalog) -> None:
-    (unit,) = workflow_units(load(catalog, REVIEW))
+    (unit,) = workflow_units(loaded)
     one = catalog.agent("coder.1").definition
-    assert agent_units(one, catalog.project(), resources_of(one, catalog.project(), catalog.root)) == (unit,)
+    own = resources_of(one, loaded.project, catalog.root)
+    assert agent_units(one, loaded.project, own) == (unit,), "trust in a group is trust in its instances"
 
 
 @pytest.mark.parametrize(
