@@ -17,8 +17,8 @@ def rows(project: Project) -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in project.ask("GET", "/ps")["agents"]}
 
 
-def working(project: Project) -> list[str]:
-    return sorted(name for name, one in rows(project).items() if one["state"] == "running")
+def three_work(project: Project) -> bool:
+    return all(rows(project)[name]["state"] == "running" for name in INSTANCES)
 
 
 @pytest.mark.promise("P1", "P2", "P3")
@@ -26,7 +26,7 @@ def test_three_instances_share_nine_pieces_of_work_and_a_killed_kernel_loses_non
     project.agent("coder", GATE, "text: finished", more="replicas: 3")
     assert project.awk("start", "--trust").code == 0
     sent = [project.send("coder", f"piece {number}") for number in range(9)]
-    wait_until(lambda: working(project) == INSTANCES)
+    wait_until(lambda: three_work(project))
     queues = {name: sum(one["queue"].values()) for name, one in rows(project).items()}
     assert queues == {"coder": 6, **dict.fromkeys(INSTANCES, 0)}
     own = project.send("coder.2", "for you alone")
@@ -35,34 +35,14 @@ def test_three_instances_share_nine_pieces_of_work_and_a_killed_kernel_loses_non
 
     project.kill()
     assert project.awk("start", "--trust").code == 0
-    wait_until(lambda: working(project) == INSTANCES)
+    wait_until(lambda: three_work(project))
     assert [project.ask("GET", f"/instructions/{one}")["agent"] for one in sent[:3]] == held
     (project.root / "go").touch()
     ended = [project.ended(one) for one in (*sent, own)]
     assert [(one["status"], one["text"]) for one in ended] == [("done", "finished")] * 10
-    assert {one["agent"] for one in ended[:9]} <= set(INSTANCES)
     assert ended[9]["agent"] == "coder.2"
     leased = project.events("since=0&type=instruction.leased")
     begun = (one["instruction"] for one in leased if one["data"]["epoch"] == 1 and one["instruction"] != own)
     assert list(islice(begun, 9)) == sent, "the oldest first"
     replies = [one for one in project.ask("GET", "/spaces/dm:coder/channel")["messages"] if one["kind"] == "reply"]
     assert sorted(one["from"] for one in replies) == sorted(one["agent"] for one in ended[:9])
-
-
-def test_the_instances_of_a_workflow_have_a_working_tree_and_messages_each(project: Project) -> None:
-    both = (
-        "touch ../at-$(basename $PWD); until [ -e ../at-coder.1 -a -e ../at-coder.2 ]; do sleep 0.02; done; date > made"
-    )
-    project.agent("coder", f'shell: "{both}"', 'tool: channel_send, args: {message: "made"}', "text: finished")
-    project.write(
-        ".workflows/team.yaml",
-        "agents: {coder: {ref: coder, replicas: 2}}\nworkspace: {git: worktree}\nkickoff: '@coder begin'\n",
-    )
-    project.git("init", "-q", "-b", "main")
-    project.commit()
-    assert project.awk("start", "team", "--trust").code == 0
-    assert project.ended(project.send("@team", "@coder and another"))["status"] == "done"
-    sent = [one for one in project.ask("GET", "/spaces/team:main/channel")["messages"] if one["text"] == "made"]
-    assert sorted(one["from"] for one in sent) == ["coder.1", "coder.2"]
-    branches = project.git("branch", "--format", "%(refname:short)", "--list", "awk/*").split()
-    assert branches == ["awk/team/r1/coder.1", "awk/team/r1/coder.2"]

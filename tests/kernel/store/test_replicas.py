@@ -41,8 +41,8 @@ async def taken(store: Store, instruction: str, agent: str) -> Leased | None:
 
 
 async def workflow(store: Store) -> str:
-    names = ("coder", "coder.1", "coder.2", "coder.3")
-    members = [MemberSpec(name=one.replace("coder", "dev"), key=AgentKey(one), origin="file") for one in names]
+    ends = ("", ".1", ".2", ".3")
+    members = [MemberSpec(name=f"dev{end}", key=AgentKey(f"coder{end}"), origin="file") for end in ends]
     return await store.workflow(*members, "lead")
 
 
@@ -57,16 +57,10 @@ async def test_the_oldest_work_goes_to_whichever_instance_is_free(team: Store) -
     assert await taken(team, "i1", "coder.1") is None
     assert ready(team) == [("i2", "coder.1"), ("i2", "coder.3")]
     assert [one.agent for one in team.told if one.type == "instruction.leased"] == ["coder.2"]
-
-
-async def test_work_that_began_and_work_for_one_instance_are_taken_by_no_other(team: Store) -> None:
-    await team.said("dm:coder", "one")
-    await taken(team, "i1", "coder.2")
     await team.requeue("i1", 1, Requeue(status="queued", outcome="crash", cause="crash", charge="crash"))
-    await team.said("dm:coder.3", "two")
-    assert ready(team) == [("i1", "coder.2"), ("i2", "coder.3")]
-    assert await taken(team, "i1", "coder.1") is None
-    assert await taken(team, "i2", "coder.1") is None
+    await team.said("dm:coder.3", "for one")
+    assert ("i1", "coder.2") in ready(team), "work that began stays with its instance"
+    assert [await taken(team, one, "coder.1") for one in ("i1", "i3")] == [None, None]
 
 
 async def test_each_mention_of_a_group_is_work_of_its_own_and_its_instances_vote(team: Store) -> None:
@@ -75,6 +69,9 @@ async def test_each_mention_of_a_group_is_work_of_its_own_and_its_instances_vote
     assert made == [("i1",), ("i2",)]
     first = present(await taken(team, "i1", "coder.1"))
     assert (first.name, first.source_text) == ("dev.1", "@dev do this")
+    await replicas(team, 4)
+    await team.said("dm:coder", "and this")
+    assert {("i2", "coder.3"), ("i2", "coder.4")} & {*ready(team)} == {("i2", "coder.3")}, "only members"
     roster = TransactionView(team.database.writer()).roster(space)
     assert [name for _, name in roster] == ["dev.1", "dev.2", "dev.3", "lead"], "those who vote"
 
@@ -91,42 +88,24 @@ async def test_a_final_answer_that_names_the_group_gives_it_no_work(team: Store)
     assert (await team.close("i2", 1, status="done", text="@dev is done")).instruction_ids == ()
 
 
-async def test_only_members_of_a_workflow_take_its_work(team: Store) -> None:
-    space = await workflow(team)
-    await replicas(team, 4)
-    await team.said(space, "@dev do this")
-    assert [agent for _, agent in ready(team)] == ["coder.1", "coder.2", "coder.3"]
-    await team.said("dm:coder", "and this")
-    assert ("i2", "coder.4") in ready(team)
-
-
-async def test_continue_goes_to_the_instance_that_did_the_work(team: Store) -> None:
+async def test_an_instance_continues_its_work_and_leaves_after_it_if_it_is_surplus(team: Store) -> None:
     await team.said("dm:coder", "one")
     await taken(team, "i1", "coder.3")
     await team.close("i1", 1, status="incomplete", cause="limit")
     await team.said("dm:coder", "continue")
     assert ready(team) == [("i2", "coder.3")]
-
-
-async def test_a_surplus_instance_finishes_and_leaves_and_returns(team: Store) -> None:
-    await team.said("dm:coder", "one")
-    await taken(team, "i1", "coder.3")
     await replicas(team, 2)
     await team.said("dm:coder", "two")
-    assert ready(team) == [("i2", "coder.1"), ("i2", "coder.2")]
-    assert team.reader.now(agents.row, "coder.3") is not None
-    await team.close("i1", 1, status="done", text="ok")
+    assert ready(team) == [("i2", "coder.3"), ("i3", "coder.1"), ("i3", "coder.2")]
+    await taken(team, "i2", "coder.3")
+    await team.close("i2", 1, status="done", text="ok")
     assert team.reader.now(agents.row, "coder.3") is None
     await replicas(team, 3)
-    assert ("i2", "coder.3") in ready(team)
+    assert ("i3", "coder.3") in ready(team)
 
 
 async def test_the_state_of_a_group_is_the_state_of_its_instances(team: Store) -> None:
     await team.said("dm:coder", "one")
     await team.writer.commit(set_agent_state, AgentKey("coder"), "paused")
     shown = team.reader.now(agents.ps, team.clock.now_ms)
-    assert {one.shown.state for one in shown} == {"paused"}
-    assert ready(team) == []
-    await team.writer.commit(set_agent_state, AgentKey("coder"), "active")
-    await team.writer.commit(set_agent_state, AgentKey("coder.2"), "stopped")
-    assert ready(team) == [("i1", "coder.1"), ("i1", "coder.3")]
+    assert ({one.shown.state for one in shown}, ready(team)) == ({"paused"}, [])
