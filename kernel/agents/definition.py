@@ -163,6 +163,7 @@ def check_agent(
     check.schedule()
     check.restart()
     check.reuse()
+    check.replicas()
     check.needs()
     check.worktree()
 
@@ -303,6 +304,10 @@ class _Check:
         elif self._agent.sandbox == "on":
             message = "cannot be combined with sandbox: on, because attempts would share the files in /tmp"
             self._bad("reuse", message, "remove one of the two")
+
+    def replicas(self) -> None:
+        if (self._agent.replicas or 1) > 1 and self._agent.backend == "human":
+            self._bad("replicas", "is not supported by backend human, which asks one person", "remove it")
 
     def needs(self) -> None:
         for index, label in enumerate(self._agent.needs.labels):

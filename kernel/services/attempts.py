@@ -46,7 +46,7 @@ class Attempts(msgspec.Struct, eq=False):
         """Lease ``instruction`` if possible and run its attempt. Raises Refused, StorageFailed."""
         token, digest = _new_token()
         with self._committing():
-            leased = await self.services.writer.commit(lease, instruction, digest, place.node)
+            leased = await self.services.writer.commit(lease, instruction, digest, place.node, place.agent)
             attempt = None if leased is None else self._attempt(leased, token, place)
         if attempt is not None:
             await self.run(attempt)

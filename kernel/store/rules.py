@@ -18,7 +18,16 @@ from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.agent import Scope
 from protocol.message import USER
-from protocol.names import DEFAULT_TAG, AgentKey, is_personal, message_id, personal_space, place_of, split_space
+from protocol.names import (
+    DEFAULT_TAG,
+    AgentKey,
+    group_of,
+    is_personal,
+    message_id,
+    personal_space,
+    place_of,
+    split_space,
+)
 from protocol.rules import FIRINGS_LIMIT, RuleFiring, RuleInfo, RuleSpec
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -197,7 +206,8 @@ class TransactionView:
         return tuple(row[0] for row in self._conn.execute(MEMBER_NAMES, (space,)))
 
     def addressed_by(self, instruction: int) -> frozenset[AgentKey]:
-        return frozenset(AgentKey(row[0]) for row in self._conn.execute(ADDRESSED_BY, (instruction,)))
+        keys = [AgentKey(row[0]) for row in self._conn.execute(ADDRESSED_BY, (instruction,))]
+        return frozenset((*keys, *filter(None, map(group_of, keys))))
 
     def incomplete(self, space: str, agent: AgentKey) -> int | None:
         row = self._conn.execute(INCOMPLETE, (agent, space)).fetchone()
@@ -248,7 +258,12 @@ MEMBER_NAMES: Final = "SELECT name FROM members WHERE space = ? ORDER BY name LI
 
 NEWEST_RUN: Final = "SELECT max(id) FROM workflows WHERE space = ?"
 
-ROSTER: Final = "SELECT agent, name FROM members WHERE space = ? ORDER BY name LIMIT 256"
+# A group stands for its instances, which are members themselves.
+ROSTER: Final = """
+SELECT m.agent, m.name FROM members AS m WHERE m.space = ? AND NOT EXISTS (
+  SELECT 1 FROM agents AS a WHERE a.key = m.agent AND a.replica_of = a.key)
+ORDER BY m.name LIMIT 256
+"""
 
 ADDRESSED_BY: Final = """
 SELECT d.agent FROM messages AS m CROSS JOIN deliveries AS d ON d.message = m.seq
@@ -288,6 +303,7 @@ WHERE m.agent = ? AND w.name = ? ORDER BY w.tag <> ?, w.tag LIMIT 64
 INCOMPLETE: Final = """
 SELECT last.id FROM (
   SELECT id, state FROM instructions INDEXED BY instructions_ended
-  WHERE agent = ? AND space = ? AND ended_ms IS NOT NULL ORDER BY ended_ms DESC, id DESC LIMIT 1) AS last
+  WHERE agent IN (SELECT ?1 UNION SELECT r.key FROM agents AS r WHERE r.replica_of = ?1) AND space = ?2
+    AND ended_ms IS NOT NULL ORDER BY ended_ms DESC, id DESC LIMIT 1) AS last
 WHERE last.state = 'incomplete' AND NOT EXISTS (SELECT 1 FROM instructions AS i WHERE i.continues = last.id)
 """

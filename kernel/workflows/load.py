@@ -32,7 +32,7 @@ from kernel.source.diagnostics import BadDefinition, Diagnostics, Location
 from kernel.source.files import folder_errors
 from kernel.source.yaml_tree import MapNode, Node, ScalarNode
 from kernel.workflows.find import SUFFIXES, WORKFLOWS, Checkout, WorkflowFile, find_workflow, workflow_names
-from kernel.workflows.members import WorkflowMember
+from kernel.workflows.members import WorkflowMember, with_instances
 from kernel.workflows.variables import check_params, check_texts, text_defaults
 from kernel.workflows.workspace import check_deliver, check_output, check_rules, check_tasks, check_workspace
 from protocol.agent import AgentDefinition
@@ -102,7 +102,7 @@ def check_verdict(definition: WorkflowDefinition, node: Node, problems: Diagnost
         hint = f"did you mean {near}?" if NAME.fullmatch(near) and near not in RESERVED else None
         problems.add(place_at(node, where), where, str(error), hint)
         return
-    members = tuple(definition.agents)
+    members = definition.workers
     where = f"{_WHERE}.electors"
     for name in terms.electors:
         if name not in members:
@@ -170,8 +170,12 @@ class _Reading:
         members: list[WorkflowMember] = []
         if isinstance(node, MapNode):
             agents = self._agents(node)
-            entries = {key.text: entry for key, entry, _ in agents}
-            members = [member for key, entry, child in agents if (member := self._member(key.text, entry, child))]
+            for key, entry, child in agents:
+                member = self._member(key.text, entry, child)
+                entries[key.text] = entry
+                for entry_of, one in () if member is None else with_instances(member, entry):
+                    entries[one.name] = entry_of
+                    members.append(one)
             first: dict[str, str] = {}
             for key, entry, child in agents:
                 if not isinstance(entry, Ref):

@@ -51,7 +51,17 @@ from kernel.rule.effects import (
 from protocol.errors import Refused
 from protocol.instruction import Lane, Status, WaitReason
 from protocol.message import HOOK, RESOURCE_LIMIT_BYTES, SYSTEM, TOO_LARGE_HINT, USER
-from protocol.names import AgentKey, AgentName, is_below, is_personal, name_of, place_of, split_space, workflow_space
+from protocol.names import (
+    AgentKey,
+    AgentName,
+    group_of,
+    is_below,
+    is_personal,
+    name_of,
+    place_of,
+    split_space,
+    workflow_space,
+)
 from protocol.target import find_mentions, limit_mentions
 from protocol.workflow import RunLimits
 
@@ -161,11 +171,12 @@ def _address(fact: Fact, key: AgentKey, name: str, view: RuleView, waits_for: Wa
 
 
 def _mentioned(fact: Fact, view: RuleView) -> dict[AgentKey, str]:
-    """Return mentioned members in order, without the speaker and, in a reply, earlier addressees and the asker."""
+    """Return mentioned members in order, without the speaker and its group and, in a reply, earlier addressees and the
+    asker."""
     names = find_mentions(fact.draft.text) if fact.draft.mentions is None else fact.draft.mentions
     if not names:
         return {}
-    silent = {fact.speaker}
+    silent = {fact.speaker, group_of(fact.speaker or "")}
     if fact.draft.kind == "reply" and fact.cause is not None:
         silent |= {*view.addressed_by(fact.cause), *view.askers(fact.cause)[:1]}
     found: dict[AgentKey, str] = {}
