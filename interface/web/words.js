@@ -33,26 +33,16 @@ tokens_in|Input tokens|输入词元  tokens_out|Output tokens|输出词元  spen
 messages_n|{n} messages|{n} 条消息  mentions_n|{n} mentions|{n} 次提及  no_changes|No working tree has changes.|没有带改动的工作树。  merge|Merge|合并
 found_nothing|Nothing found.|未找到。  found_hint|To open an item directly, enter its ID, such as i4, r3, m12 or a2.|i4、r3、m12、a2 等编号会直接打开。
 task_board|Tasks by state|按状态排列的任务  as_graph|Graph|图  as_board|Board|看板  as_page|Formatted|排版  as_text|Source|源文本  writes|writing…|正在写…
-<<<<<<< HEAD
 asked_you|Question for you|向你提问  raw_call|Raw call|原始调用  help_zoom|zoom and move the timeline|缩放和移动时间线
 help_projects|This page shows one project, because its token is valid for one kernel. To list your projects, run:|此页只显示一个项目，因为令牌只对一个内核有效。列出你的项目：
 help_slash|search by ID (i4, r3, m12, a2) or text|按编号（i4、r3、m12、a2）或词语搜索  help_question|show these keys|显示这些按键
 help_escape|leave a field or close the drawer|离开输入框，关闭抽屉  help_arrows|move through a table or list|在表格或列表中选择
 help_enter|open the selected item; in a message, Ctrl+Enter sends|打开；写消息时 Ctrl+Enter 发送  help_n|go to what needs you|转到需要你处理的事项  help_a|go to the agents|转到智能体
 help_r|go to the runs|转到运行  help_m|write a message|写消息  help_more|Run the commands that the page shows in a terminal.|显示为命令的操作请在终端执行。
-help_read|This token is read-only.|此令牌为只读。  action_retry_fresh|try again from the start|从头重试`;
-=======
-asked_you|You are asked|向你提问  raw_call|The call as it is|原始调用  help_zoom|zoom and move in a timeline|缩放和移动时间线
-help_projects|This page shows one project, because its token belongs to one kernel. Your other projects:|此页只显示一个项目，因为令牌只属于一个内核。其他项目：
-help_slash|search by id (i4, r3, m12, a2) or words|按编号（i4、r3、m12、a2）或词语搜索  help_question|these keys|显示这些按键
-help_escape|leave a field, close the drawer|离开输入框，关闭抽屉  help_arrows|choose in a table or a list|在表格或列表中选择
-help_enter|open it; in a message Ctrl+Enter sends|打开；写消息时 Ctrl+Enter 发送  help_n|go to what needs you|转到需要你处理的事项  help_a|go to the agents|转到智能体
-help_r|go to the runs|转到运行  help_m|write a message|写消息  help_more|What is shown as a command is for a terminal.|显示为命令的操作请在终端执行。
-help_read|You may look; this token changes nothing.|只能查看；此令牌不能更改任何内容。  action_retry_fresh|try again from the start|从头重试
+help_read|This token is read-only.|此令牌为只读。  action_retry_fresh|try again from the start|从头重试
 members|Members|成员  projects|Projects|项目  this_page|this page|本页  projects_more|Agents and needs of all projects:|所有项目的智能体和待处理事项：
 state_unreachable|unreachable|无法连接  agent_ends|The agent exists until the kernel stops.|该智能体在内核停止前一直存在。
 merged_by|Changes of merge|合并的改动：`;
->>>>>>> 62dad586d05f4167d74f868f1dad952a570dfd75
 
 // Chinese for words that are shown unchanged in English, by the prefix of their keys.
 const NAMES = {
