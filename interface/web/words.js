@@ -34,7 +34,7 @@ messages_n|{n} messages|{n} 条消息  mentions_n|{n} mentions|{n} 次提及  no
 found_nothing|Nothing found.|未找到。  found_hint|To open an item directly, enter its ID, such as i4, r3, m12 or a2.|i4、r3、m12、a2 等编号会直接打开。
 task_board|Tasks by state|按状态排列的任务  as_graph|Graph|图  as_board|Board|看板  as_page|Formatted|排版  as_text|Source|源文本  writes|writing…|正在写…
 asked_you|Question for you|向你提问  raw_call|Raw call|原始调用  help_zoom|zoom and move the timeline|缩放和移动时间线
-help_projects|This page shows one project, because its token is valid for one kernel. To list your projects, run:|此页只显示一个项目，因为令牌只对一个内核有效。列出你的项目：
+help_projects|This page shows one project, because its token is valid for one kernel. Other projects:|此页只显示一个项目，因为令牌只对一个内核有效。其他项目：
 help_slash|search by ID (i4, r3, m12, a2) or text|按编号（i4、r3、m12、a2）或词语搜索  help_question|show these keys|显示这些按键
 help_escape|leave a field or close the drawer|离开输入框，关闭抽屉  help_arrows|move through a table or list|在表格或列表中选择
 help_enter|open the selected item; in a message, Ctrl+Enter sends|打开；写消息时 Ctrl+Enter 发送  help_n|go to what needs you|转到需要你处理的事项  help_a|go to the agents|转到智能体
