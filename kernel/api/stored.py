@@ -4,11 +4,10 @@ The handlers are the kernel's. Those that need more than the log and the files a
 loop of their own, because some read files in a thread. Streams of stored events never suspend, so they need none.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn
 from urllib.parse import unquote
 
 import trio
@@ -21,8 +20,6 @@ from kernel.store.checkup import StoredLog
 from kernel.workflows.load import Definitions, definitions
 from protocol.discovery import DATABASE
 from protocol.errors import Refused
-
-T = TypeVar("T")
 
 
 class _Absent:
@@ -69,17 +66,15 @@ def pieces(root: Path, state: Path, environ: Mapping[str, str], target: str, now
 
 
 def _passing(stream: AsyncGenerator[bytes, None]) -> Iterator[bytes]:
-    with suppress(StopAsyncIteration):
-        while True:
-            yield _now(anext(stream))
-
-
-def _now(waiting: Awaitable[T]) -> T:
-    """Return the result of ``waiting``, which is refused if it waits for anything."""
-    try:
-        next(waiting.__await__())
-    except StopIteration as ended:
-        return cast("T", ended.value)
-    except RuntimeError as error:  # a thread, without an event loop
-        raise _needs_kernel() from error
-    raise _needs_kernel()
+    """Yield the pieces of ``stream``, which is refused if it waits for anything."""
+    while True:
+        try:
+            next(anext(stream).__await__())
+        except StopAsyncIteration:
+            return
+        except StopIteration as ended:
+            yield ended.value
+            continue
+        except RuntimeError as error:  # a thread, without an event loop
+            raise _needs_kernel() from error
+        raise _needs_kernel()

@@ -4,7 +4,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from shlex import quote
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import apsw
 import msgspec
@@ -123,16 +123,16 @@ async def list_projects(kernel: KernelControl) -> ProjectList:
 def _projects(home: str) -> ProjectList:
     files = read_private_in(f"{home}/projects", (PROJECT, RECORD), RECORD_BYTES, LOOKED_AT)
     found = {state: known for state, file in files if (known := project_in(file, home, state))}
-    there = ((state, known) for state, known in found.items() if os.path.isdir(str(known["project"])))
-    rows = sorted((_project(state, known) for state, known in there), key=lambda row: row.root)
+    rows: list[ProjectRow] = []
+    for state, known in sorted(found.items(), key=lambda one: str(one[1]["project"])):
+        running, url, root = is_locked(f"{state}/{LOCK}"), str(known.get("url")), str(known["project"])
+        page = f"{url}/page" if running and url.startswith("http://127.0.0.1:") else None
+        verb = "open" if page else "status" if running else "start"
+        if os.path.isdir(root):
+            rows.append(
+                ProjectRow(root=root, running=running, page=page, command=f"awk {verb} --project {quote(root)}")
+            )
     return ProjectList(projects=tuple(rows[:PROJECTS]), left_out=len(rows[PROJECTS:]))
-
-
-def _project(place: str, known: Mapping[str, Any]) -> ProjectRow:
-    running, url, root = is_locked(f"{place}/{LOCK}"), str(known.get("url")), str(known["project"])
-    page = f"{url}/page" if running and url.startswith("http://127.0.0.1:") else None
-    verb = "open" if page else "status" if running else "start"
-    return ProjectRow(root=root, running=running, page=page, command=f"awk {verb} --project {quote(root)}")
 
 
 async def run_timeline(asked: OneRun, store: StoreAccess, files: ProjectFiles) -> Timeline:

@@ -35,21 +35,18 @@ def with_instances(
         entry, member = msgspec.structs.replace(own, worktree=entry.worktree), WorkflowMember(member.name, own)
     elif isinstance(entry, Ref):
         entry = msgspec.structs.replace(entry, replicas=replicas if replicas > 1 else None)
-    numbers = range(1, replicas + 1) if replicas > 1 else ()
-    return ((entry, member), *(_instance(member, entry, number) for number in numbers))
-
-
-def _instance(
-    member: WorkflowMember, entry: Ref | AgentDefinition, number: int
-) -> tuple[Ref | AgentDefinition, WorkflowMember]:
-    own, base = instance_of(member.definition, number), member.base
-    if isinstance(entry, Ref):
-        entry = msgspec.structs.replace(entry, ref=f"{entry.ref}.{number}", replicas=None, schedule=None)
-        base = None if base is None else instance_of(base, number)
-    else:
-        entry = instance_of(entry, number)
-    one = WorkflowMember(f"{member.name}.{number}", own, entry if isinstance(entry, Ref) else None, base)
-    return entry, one
+    found = [(entry, member)]
+    for number in range(1, replicas + 1) if replicas > 1 else ():
+        own, base = instance_of(member.definition, number), member.base
+        one: Ref | AgentDefinition
+        if isinstance(entry, Ref):
+            one = msgspec.structs.replace(entry, ref=f"{entry.ref}.{number}", replicas=None, schedule=None)
+            base = None if base is None else instance_of(base, number)
+        else:
+            one = instance_of(entry, number)
+        ref = one if isinstance(one, Ref) else None
+        found.append((one, WorkflowMember(f"{member.name}.{number}", own, ref, base)))
+    return tuple(found)
 
 
 def specs(members: tuple[WorkflowMember, ...], space: str) -> tuple[MemberSpec, ...]:

@@ -39,7 +39,9 @@ from tests.sim.simulation import simulate
 from tests.sim.world import World
 
 READS: Final = [route for route in ROUTES if route.method == "GET"]
-PROCESS: Final = "/health /backends /ready /status /metrics /upgrade /ps /needs /overview /nodes /trust /webhooks"
+PROCESS: Final = (
+    "/health /backends /ready /status /metrics /upgrade /ps /needs /overview /projects /nodes /trust /webhooks"
+)
 SERVICES: Final = (
     "/agents/<name>/soul /agents/<name>/tray /agents/<name>/notes /agents/<name>/todo /agents/<name>/memory"
     " /agents/<name>/memory/search /agents/<name>/thread /agents/<name>/thread/search /search /runs/<run>/merge"
