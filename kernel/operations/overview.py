@@ -123,14 +123,15 @@ async def list_projects(kernel: KernelControl) -> ProjectList:
 def _projects(home: str) -> ProjectList:
     files = read_private_in(f"{home}/projects", (PROJECT, RECORD), RECORD_BYTES, LOOKED_AT)
     found = {state: known for state, file in files if (known := project_in(file, home, state))}
-    there = ((state, known) for state, known in found.items() if os.path.isdir(str(known["project"])))
-    rows = sorted((_project(state, known) for state, known in there), key=lambda row: row.root)
+    every = sorted((_project(state, known) for state, known in found.items()), key=lambda row: row.root)
+    rows = [row for row in every if row.root.isprintable() and os.path.isdir(row.root)]
     return ProjectList(projects=tuple(rows[:PROJECTS]), left_out=len(rows[PROJECTS:]))
 
 
 def _project(place: str, known: Mapping[str, Any]) -> ProjectRow:
     running, url, root = is_locked(f"{place}/{LOCK}"), str(known.get("url")), str(known["project"])
-    page = f"{url}/page" if running and url.startswith("http://127.0.0.1:") else None
+    host, _, port = url.rpartition(":")
+    page = f"{url}/page" if running and host == "http://127.0.0.1" and port.isdecimal() else None
     verb = "open" if page else "status" if running else "start"
     return ProjectRow(root=root, running=running, page=page, command=f"awk {verb} --project {quote(root)}")
 

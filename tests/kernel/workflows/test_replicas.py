@@ -64,6 +64,12 @@ def test_what_is_wrong_with_a_group_is_told_with_its_place(catalog: Catalog) -> 
     ]
 
 
+def test_an_instance_is_no_second_member_beside_its_group(catalog: Catalog) -> None:
+    files.write(catalog.root, {".workflows/review.yaml": "agents:\n  dev: {ref: coder}\n  own: {ref: coder.1}\n"})
+    told = [(one.line, one.message) for one in faults(load_workflow, catalog, "review")]
+    assert told == [(3, "dev and own refer to the same agent coder.1")]
+
+
 async def test_an_edit_adds_instances_and_removes_idle_ones(catalog: Catalog, tmp_path: Path) -> None:
     async with open_store(str(tmp_path / "store.db")) as store:
         follower = Reload(catalog=catalog, log=store.log, sleep=lambda _seconds: store.log.reader.read(agents.all))
