@@ -126,9 +126,10 @@ def _projects(home: str) -> ProjectList:
     rows: list[ProjectRow] = []
     for state, known in sorted(found.items(), key=lambda one: str(one[1]["project"])):
         running, url, root = is_locked(f"{state}/{LOCK}"), str(known.get("url")), str(known["project"])
-        page = f"{url}/page" if running and url.startswith("http://127.0.0.1:") else None
+        host, _, port = url.rpartition(":")
+        page = f"{url}/page" if running and host == "http://127.0.0.1" and port.isdecimal() else None
         verb = "open" if page else "status" if running else "start"
-        if os.path.isdir(root):
+        if root.isprintable() and os.path.isdir(root):
             rows.append(
                 ProjectRow(root=root, running=running, page=page, command=f"awk {verb} --project {quote(root)}")
             )

@@ -482,8 +482,10 @@ def remove_agent(tx: Transaction, key: AgentKey) -> None:
     tx.emit("agent.changed", agent=name_of(key), data={"state": "deleted", "reason": None})
 
 
-# The state of a group is also set for its instances.
-SET_STATE: Final = "UPDATE agents SET state = ?1, reason = ?2 WHERE key = ?3 OR replica_of = ?3 RETURNING key"
+# The state of a group is also set for its instances; only a reset ends an error.
+SET_STATE: Final = """
+UPDATE agents SET state = ?1, reason = ?2 WHERE key = ?3 OR replica_of = ?3 AND state <> 'error' RETURNING key
+"""
 
 
 def set_agent_state(tx: Transaction, key: AgentKey, state: AgentState, reason: str | None = None) -> None:

@@ -132,7 +132,7 @@ WHERE live.state IN ('leased', 'running') AND live.waits_for = 'approval' AND EX
       -- its own queue, or that of its group while no instance is free
       AND i.agent IN (live.agent, (SELECT own.replica_of FROM agents AS own WHERE own.key = live.agent
         AND NOT EXISTS (SELECT 1 FROM agents AS o WHERE o.replica_of = own.replica_of AND o.key <> o.replica_of
-          AND NOT EXISTS (
+          AND o.state = 'active' AND o.hold_key IS NULL AND o.resume_at_ms <= :now AND NOT EXISTS (
             SELECT 1 FROM instructions AS l WHERE l.agent = o.key AND l.state IN ('leased', 'running'))))))
   AND EXISTS (
     SELECT 1 FROM agents AS a

@@ -17,7 +17,7 @@ from kernel.agents.prompt import WAITING, AssembledPrompt, assemble
 from kernel.agents.skills import RulesFile
 from kernel.agents.soul import read_soul, soul_path, traits_of
 from kernel.agents.workspace_prompt import UNCLAIMED, PromptContext, TreeContext
-from kernel.policy.creation import effective
+from kernel.policy.creation import effective, instance_of
 from kernel.policy.tools import Situation, offered_tools
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import (
@@ -41,7 +41,7 @@ from protocol.agent_memory import least
 from protocol.documents import DocumentInfo
 from protocol.errors import Refused
 from protocol.instruction import WaitReason
-from protocol.names import is_personal, number_of, place_of
+from protocol.names import is_personal, number_of, place_of, split_instance
 from protocol.project import GuardSettings, ProjectDefinition
 from protocol.target import flag_of
 from protocol.tools import ToolScope
@@ -216,8 +216,10 @@ def definition_of(
     """Return the agent ``key`` as defined in its own file. Raises Refused, BadDefinition as ``definition_for`` does."""
     if record is not None and record.origin != "file" and record.definition is not None:
         return _agent.decode(record.definition)
+    group, number = split_instance(key)
     try:
-        return catalog.agent(key, project).definition
+        found = catalog.agent(group, project).definition
+        return instance_of(found, number) if number else found  # also if it is surplus and finishes its work
     except BadDefinition:
         if record is None or record.definition is None:
             raise

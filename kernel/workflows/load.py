@@ -169,22 +169,18 @@ class _Reading:
         entries: dict[str, Ref | AgentDefinition] = {}
         members: list[WorkflowMember] = []
         if isinstance(node, MapNode):
-            agents = self._agents(node)
-            for key, entry, child in agents:
+            first: dict[str, str] = {}
+            for key, entry, child in self._agents(node):
                 member = self._member(key.text, entry, child)
                 entries[key.text] = entry
                 for entry_of, one in () if member is None else with_instances(member, entry):
                     entries[one.name] = entry_of
                     members.append(one)
-            first: dict[str, str] = {}
-            for key, entry, child in agents:
-                if not isinstance(entry, Ref):
-                    continue
-                other = first.setdefault(entry.ref, key.text)
-                if other != key.text:
-                    message = f"{other} and {key.text} refer to the same agent {entry.ref}"
-                    hint = "use each agent only once in a workflow"
-                    self._problems.add(_ref_place(child), f"agents.{key.text}.ref", message, hint)
+                    other = key.text if one.ref is None else first.setdefault(one.ref.ref, key.text)
+                    if other != key.text:
+                        message = f"{other} and {key.text} refer to the same agent {one.ref and one.ref.ref}"
+                        hint = "use each agent only once in a workflow"
+                        self._problems.add(_ref_place(child), f"agents.{key.text}.ref", message, hint)
         name, shown = self._found.default_name, self._found.shown
         file = f"{WORKFLOWS}/{name}{SUFFIXES[0]}"
         if self._found.bound and os.path.normpath(shown) != file and os.path.lexists(self._catalog.root / file):

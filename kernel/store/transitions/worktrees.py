@@ -78,9 +78,10 @@ class Worktree(PlannedTree, frozen=True):
 of = Sql("""
 SELECT name, repository, base, branch, path, folder, run, agent, space, state, git_dir, why,
   follows, commits, tip, ahead, note, confined FROM worktrees
-WHERE run = ? AND agent IN (?, '') ORDER BY agent DESC LIMIT 1
+WHERE run = ?1 AND agent IN (?2, (SELECT a.replica_of FROM agents AS a WHERE a.key = ?2), '')
+ORDER BY agent DESC LIMIT 1
 """).row(Worktree)
-"""Return the tree of ``agent`` (a key) in ``run``: its own or the shared one."""
+"""Return the tree of ``agent`` (a key) in ``run``: its own, that of its group, or the shared one."""
 
 
 of_run = Sql("""

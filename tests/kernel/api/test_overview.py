@@ -39,11 +39,12 @@ def neighbours(home: Path, folder: Path) -> tuple[list[Path], list[Path]]:
     runs, stopped, strange, shared, copied, gone = roots
     locks = [
         noted(home, runs, RECORD, url="http://127.0.0.1:9") / LOCK,
-        noted(home, strange, url="javascript:x") / LOCK,
+        noted(home, strange, url="http://127.0.0.1:9@evil.example") / LOCK,
     ]
     noted(home, shared, RECORD, 0o644)
     noted(home, gone)
     gone.rmdir()
+    noted(home, folder / "not UTF-8 \udcff")  # no answer can contain it
     Path(project_state(str(home), str(copied))).symlink_to(noted(home, stopped, RECORD, url="http://127.0.0.1:9"))
     for lock in locks:
         lock.touch()

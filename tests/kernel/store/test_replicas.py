@@ -3,12 +3,14 @@
 import pytest
 
 from kernel.rule.draft import Author, Draft, MemberSpec
-from kernel.store import agents, instructions
+from kernel.store import agents, instructions, waits
 from kernel.store.agents import set_agent_state
 from kernel.store.rules import TransactionView
+from kernel.store.transitions import steering, worktrees
 from kernel.store.transitions.append import append
 from kernel.store.transitions.lease import Leased, lease
 from kernel.store.transitions.requeue import Requeue
+from kernel.store.transitions.worktrees import PlannedTree, TreePlan, plan_worktrees
 from protocol.names import AgentKey, InstructionId
 from tests.kernel.store.running_store import Store, token_hash
 from tests.shorthand import present
@@ -109,3 +111,44 @@ async def test_the_state_of_a_group_is_the_state_of_its_instances(team: Store) -
     await team.writer.commit(set_agent_state, AgentKey("coder"), "paused")
     shown = team.reader.now(agents.ps, team.clock.now_ms)
     assert ({one.shown.state for one in shown}, ready(team)) == ({"paused"}, [])
+
+
+async def test_a_group_resumes_without_ending_the_error_of_an_instance_and_its_reset_ends_it(team: Store) -> None:
+    commit = team.writer.commit
+    await commit(set_agent_state, AgentKey("coder.2"), "error", "crash")
+    for change, state in (
+        (steering.pause_agent, "error"),
+        (steering.resume_agent, "error"),
+        (steering.reset_agent, "active"),
+    ):
+        await commit(change, AgentKey("coder"))
+        assert present(team.reader.now(agents.row, "coder.2")).state == state
+    assert present(team.reader.now(agents.row, "coder.1")).state == "active"
+
+
+async def test_an_instance_that_waits_for_a_person_makes_room_if_the_others_are_paused(team: Store) -> None:
+    for text in ("one", "two"):
+        await team.said("dm:coder", text)
+    await taken(team, "i1", "coder.1")
+    await team.writer.commit(waits.mark_live, 1, "approval", "a1", 0)
+    assert team.reader.now(instructions.blocking, team.clock.now_ms) == frozenset(), "another instance is free"
+    for other in ("coder.2", "coder.3"):
+        await team.writer.commit(set_agent_state, AgentKey(other), "paused")
+    assert team.reader.now(instructions.blocking, team.clock.now_ms) == {"i1"}
+
+
+async def test_work_of_a_group_that_was_one_agent_when_the_run_started_stays_in_its_tree_and_is_retried(
+    store: Store,
+) -> None:
+    await store.agent("coder", ONE)
+    space = await store.workflow(MemberSpec(name="dev", key=AgentKey("coder"), origin="file"), "lead")
+    tree = PlannedTree(name="dev", repository="/repo", base="b", branch="awk/r1/dev", path="/trees/dev", folder="")
+    plan = TreePlan(trees=lambda _run: (tree,))
+    await store.writer.commit(plan_worktrees, 1, space, plan, {"dev": AgentKey("coder")})
+    await replicas(store, 2)
+    await store.said(space, "@dev do this")
+    assert present(await taken(store, "i1", "coder.1")).run == 1
+    assert present(store.reader.now(worktrees.of, 1, "coder.1")).path == "/trees/dev"
+    await store.close("i1", 1, status="failed", text="", cause="auth")
+    await store.writer.commit(steering.retry, "i1")
+    assert ready(store) == [("i1", "coder.1")]

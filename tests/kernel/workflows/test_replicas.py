@@ -8,6 +8,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.registration import register
 from kernel.services.reload import Reload
 from kernel.store import agents
+from kernel.workflows.instruction_prompt import definition_of
 from kernel.workflows.load import load_workflow
 from kernel.workflows.members import specs
 from kernel.workflows.prepare import workflow_units
@@ -62,6 +63,19 @@ def test_what_is_wrong_with_a_group_is_told_with_its_place(catalog: Catalog) -> 
         (4, "agents.x.replicas", "must be at most 64, is 65"),
         (5, "verdict.electors", "'coder' is not an agent of this workflow"),
     ]
+
+
+def test_an_instance_is_no_second_member_beside_its_group(catalog: Catalog) -> None:
+    files.write(catalog.root, {".workflows/review.yaml": "agents:\n  dev: {ref: coder}\n  own: {ref: coder.1}\n"})
+    told = [(one.line, one.message) for one in faults(load_workflow, catalog, "review")]
+    assert told == [(3, "dev and own refer to the same agent coder.1")]
+
+
+def test_a_surplus_instance_finishes_its_work_as_its_group_is_defined_now(catalog: Catalog) -> None:
+    own = definition_of("coder.3", None, catalog)
+    assert (own.name, own.replicas, own.context.dir) == ("coder.3", None, "team/c.3")
+    with pytest.raises(Refused, match="not found"):
+        definition_of("nobody.3", None, catalog)
 
 
 async def test_an_edit_adds_instances_and_removes_idle_ones(catalog: Catalog, tmp_path: Path) -> None:
