@@ -6,7 +6,6 @@ The front matter is often invalid YAML (a description that contains ``: ``). It 
 import os
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final, NamedTuple, cast
 
 from interface.failure import Failure
@@ -21,9 +20,7 @@ _FRONT: Final = re.compile(
 _KEY: Final = re.compile(r"(?P<key>[A-Za-z][A-Za-z_-]*):[ \t]*(?P<value>.*)")
 _PARTS: Final = re.compile(r"(?:[^,(]|\([^()]*\)?)+")
 _TAKEN: Final = frozenset({"name", "description", "model", "tools"})
-_TOOLS: Final = MappingProxyType(
-    {"Bash": "bash", **dict.fromkeys(("Read", "Grep", "Glob", "LS", "Edit", "MultiEdit", "Write"), "files")}
-)
+_TOOLS: Final = {"Bash": "bash", **dict.fromkeys(("Read", "Grep", "Glob", "LS", "Edit", "MultiEdit", "Write"), "files")}
 """Tools of Claude Code, and the value of the key ``tools`` that enables the same ability here."""
 _CHANGING: Final = frozenset({"Edit", "MultiEdit", "Write"})
 _HOME: Final = ".claude"

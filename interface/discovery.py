@@ -5,7 +5,6 @@ The address comes from ``AGENT_WORKER_URL`` with ``AGENT_WORKER_TOKEN``, otherwi
 token (faults PF12, HF27). This module starts no kernel; interface.autostart does.
 """
 
-import fcntl
 import json
 import os
 from collections.abc import Mapping
@@ -14,12 +13,14 @@ from typing import Final, NamedTuple
 
 from interface.failure import Failure, Unreachable
 from interface.http_client import Address, Connection, parse_address
+from osfiles.safe_open import is_locked as is_file_locked
 from osfiles.safe_open import read_private
 from protocol.discovery import (
     ADMIN,
     LOCK,
     PROJECT_MARKS,
     RECORD,
+    RECORD_BYTES,
     digest,
     is_proof,
     project_state,
@@ -33,7 +34,6 @@ HOME: Final = "AGENT_WORKER_HOME"
 
 PROOF_SECONDS: Final = 5.0
 """Timeout of the proof of identity; a kernel needs a millisecond."""
-RECORD_LIMIT_BYTES: Final = 64 * 1024
 
 
 class Project(NamedTuple):
@@ -146,10 +146,10 @@ def recorded_endpoint(project: Project) -> KernelEndpoint | None:
     """Return the kernel from the record of the project; None if it is missing or not trusted."""
     path = os.path.join(project.state, RECORD)
     try:
-        record = json.loads(read_private(path, RECORD_LIMIT_BYTES))
+        record = json.loads(read_private(path, RECORD_BYTES))
         address, token = parse_address(str(record["url"])), str(record["token"])
         with suppress(FileNotFoundError):  # written by an earlier version: its record has the administrator's token
-            admin = json.loads(read_private(os.path.join(project.state, ADMIN), RECORD_LIMIT_BYTES))
+            admin = json.loads(read_private(os.path.join(project.state, ADMIN), RECORD_BYTES))
             token = str(admin["token"]) if admin["record"] == digest(token.encode()) else token
         started = int(record.get("start_time", 0))
         return KernelEndpoint(address, token, int(record["pid"]), path, started) if address else None
@@ -161,7 +161,7 @@ def reject_reason(project: Project) -> str | None:
     """Return the reason to distrust the record; None if it is missing or a private file of this user."""
     for path in (os.path.join(project.state, name) for name in (RECORD, ADMIN)):
         try:
-            read_private(path, RECORD_LIMIT_BYTES)
+            read_private(path, RECORD_BYTES)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -217,14 +217,4 @@ def lives(endpoint: KernelEndpoint) -> bool:
 
 def is_locked(project: Project) -> bool:
     """Return whether a kernel holds the lock of the project's state, whether or not it answers (promise P23)."""
-    try:
-        lock = os.open(os.path.join(project.state, LOCK), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        return isinstance(error, BlockingIOError)
-    finally:
-        os.close(lock)
-    return False
+    return is_file_locked(os.path.join(project.state, LOCK))

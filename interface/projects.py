@@ -16,7 +16,6 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from interface.client import Client
 from interface.discovery import (
-    RECORD_LIMIT_BYTES,
     KernelEndpoint,
     NotOurKernel,
     Project,
@@ -27,12 +26,10 @@ from interface.discovery import (
     state_folder,
 )
 from interface.failure import Failure, Unreachable
-from osfiles.safe_open import read_private
-from protocol.discovery import PROJECT, RECORD, project_state
+from osfiles.safe_open import read_private_in
+from protocol.discovery import LOOKED_AT, PROJECT, RECORD, RECORD_BYTES, project_in
 
 T = TypeVar("T")
-LOOKED_AT: Final = 4096
-"""Maximum number of directory entries to inspect."""
 AT_ONCE: Final = 32
 """Maximum number of concurrent queries."""
 ANSWER_SECONDS: Final = 5.0
@@ -42,23 +39,10 @@ ANSWER_SECONDS: Final = 5.0
 def projects_of_user(environ: Mapping[str, str], cwd: str, *, running: bool = False) -> list[Project]:
     """Return the projects with a kernel's state, sorted by root; with ``running`` only those with a kernel's record."""
     home = state_folder(environ, cwd)
-    folder = os.path.join(home, "projects")
-    found: list[Project] = []
-    names = sorted(os.listdir(folder))[:LOOKED_AT] if os.path.isdir(folder) else ()
-    for name in names:
-        state = os.path.join(folder, name)
-        if os.path.islink(state):
-            continue
-        for file in (RECORD,) if running else (RECORD, PROJECT):
-            try:
-                root = str(json.loads(read_private(os.path.join(state, file), RECORD_LIMIT_BYTES))["project"])
-                known = project_state(home, root) == state  # false for a file copied from another project
-            except (OSError, ValueError, KeyError, TypeError, RecursionError):
-                continue  # missing or not trustworthy
-            if known:
-                found.append(Project(root, state))
-                break
-    return sorted(found)
+    names = (RECORD,) if running else (RECORD, PROJECT)
+    files = read_private_in(os.path.join(home, "projects"), names, RECORD_BYTES, LOOKED_AT)
+    found = {state: str(known["project"]) for state, file in files if (known := project_in(file, home, state))}
+    return sorted(Project(root, state) for state, root in found.items())
 
 
 def client_of(project: Project) -> Client:

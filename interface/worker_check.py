@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import MappingProxyType
 from typing import Any, Final, Self
 
 import msgspec
@@ -49,21 +48,19 @@ TOKEN: Final = "of-a-check"
 _SHOWN: Final = 160
 _KINDS: Final = frozenset({"ready", "entry", "delta", "progress", "log", "pong", "result", "error"})
 
-FIXES: Final = MappingProxyType(
-    {
-        "starts": "name a program that can be executed, with its arguments",
-        "ready": 'say {"t":"ready","pid":PID,"version":"1"} first of all, before you read anything',
-        "frames": "write one JSON object a line to standard output, at most 1 MiB, and all else to standard error",
-        "pong": 'answer {"t":"ping","n":N} with {"t":"pong","n":N} within 30 s, whatever else you do',
-        "entries": "number entries from first_k on, over all attempts and without a gap",
-        "waits": "wait for go or yield after each entry; the entry is not durable before",
-        "result": 'end with {"t":"result","status":"done","text":...}, or an error with its cause',
-        "leaves": "leave once the result is said: what runs on is killed",
-        "resumes": "continue after the entries of the start frame and do not write them again",
-        "yields": 'after {"t":"yield"} end with {"t":"result","status":"yielded"}',
-        "stops": 'after {"t":"stop"} end within its deadline_seconds',
-    }
-)
+FIXES: Final = {
+    "starts": "name a program that can be executed, with its arguments",
+    "ready": 'say {"t":"ready","pid":PID,"version":"1"} first of all, before you read anything',
+    "frames": "write one JSON object a line to standard output, at most 1 MiB, and all else to standard error",
+    "pong": 'answer {"t":"ping","n":N} with {"t":"pong","n":N} within 30 s, whatever else you do',
+    "entries": "number entries from first_k on, over all attempts and without a gap",
+    "waits": "wait for go or yield after each entry; the entry is not durable before",
+    "result": 'end with {"t":"result","status":"done","text":...}, or an error with its cause',
+    "leaves": "leave once the result is said: what runs on is killed",
+    "resumes": "continue after the entries of the start frame and do not write them again",
+    "yields": 'after {"t":"yield"} end with {"t":"result","status":"yielded"}',
+    "stops": 'after {"t":"stop"} end within its deadline_seconds',
+}
 """Checks in order, each with its fix."""
 
 

@@ -115,6 +115,7 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
             url=f"http://{host}:{port}",
             version=boot.version,
             project=boot.arguments.project,
+            home=boot.arguments.home,
             term=reader.now(next_term),
         ),
         files=TrustedFiles(catalog, environ, trust),

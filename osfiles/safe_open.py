@@ -5,8 +5,8 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final
 
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -42,6 +42,30 @@ def read_private(path: str, limit: int) -> bytes:
         if info.st_size > limit:
             raise OSError(errno.EFBIG, f"it has {info.st_size} bytes", path)
         return file.read(limit)
+
+
+def read_private_in(folder: str, names: Sequence[str], limit: int, most: int) -> Iterator[tuple[str, bytes]]:
+    """Yield the private files ``names`` of the first ``most`` folders in ``folder``, sorted: the path of each file's
+    folder and its content. Links, missing files and files that others can access are skipped."""
+    for path in sorted(entry.path for entry in os.scandir(folder))[:most] if os.path.isdir(folder) else ():
+        for name in () if os.path.islink(path) else names:
+            with suppress(OSError):
+                yield path, read_private(os.path.join(path, name), limit)
+
+
+def is_locked(path: str) -> bool:
+    """Return whether a process holds an exclusive lock on the file, without waiting; False for a missing file."""
+    try:
+        lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
+    finally:
+        os.close(lock)
+    return False
 
 
 @contextmanager

@@ -63,6 +63,7 @@ Tokens = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
 Reuse = Annotated[int, msgspec.Meta(ge=1, le=1000)] | Literal["auto"]
 PromptTokens = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 MaxSteps = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+Replicas = Annotated[int, msgspec.Meta(ge=1, le=64)]
 MaxTokens = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 
 
@@ -393,6 +394,9 @@ class AgentDefinition(StrictStruct, frozen=True, kw_only=True, tag_field="entry"
     share the memory of a process. Unset: ``defaults.reuse`` of the project file, or 1."""
     budget: AgentBudget = AgentBudget()
     """Spending limits."""
+    replicas: Replicas | None = None
+    """Number of instances that take work from one queue, from 1 to 64. ``replicas: 3`` under ``coder`` makes the
+    instances ``coder.1``, ``coder.2`` and ``coder.3``. Unset or 1: the agent itself works."""
     schedule: Schedule | None = None
     """Times at which the agent wakes without a message."""
     worktree: TreeSource | None = None

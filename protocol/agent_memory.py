@@ -229,7 +229,7 @@ class Note(NamedTuple):
 
 _HEAD: Final = re.compile(
     r"---\nsource: \{(?:messages: \[(?P<messages>m[0-9]{1,18}(?:, m[0-9]{1,18})*)\], )?"
-    rf"class: (?P<class>{'|'.join(CLASSES)})(?:, by: (?P<by>[a-z][a-z0-9_-]*))?\}}\n---\n",
+    rf"class: (?P<class>{'|'.join(CLASSES)})(?:, by: (?P<by>[a-z][a-z0-9_.-]*))?\}}\n---\n",
     re.ASCII,
 )
 """Front matter of a note that an agent wrote. Other front matter belongs to the author's text."""

@@ -5,7 +5,6 @@ Without the last line, the archive is incomplete. ``md`` is a page for people an
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, NewType
 
 import msgspec
@@ -99,18 +98,16 @@ class RowType(NamedTuple):
     key: str
 
 
-ROWS: Final[Mapping[str, RowType]] = MappingProxyType(
-    {
-        RUN: RowType(RunReport, "id"),  # Without messages, which are rows of the channel.
-        CHANNEL: RowType(Message, "seq"),
-        RESOURCES: RowType(ResourceText, "id"),
-        DOCUMENTS: RowType(ArchivedVersion, "file"),  # The oldest version of each document first.
-        SUGGESTIONS: RowType(SuggestionInfo, "id"),
-        TASKS: RowType(TaskInfo, "id"),
-        VOTES: RowType(BallotInfo, "id"),
-        STATUSES: RowType(ArchivedStatus, "agent"),
-        INSTRUCTIONS: RowType(InstructionInfo, "id"),
-        TRANSCRIPT: RowType(ArchivedEntry, "instruction"),
-    }
-)
+ROWS: Final[Mapping[str, RowType]] = {
+    RUN: RowType(RunReport, "id"),  # Without messages, which are rows of the channel.
+    CHANNEL: RowType(Message, "seq"),
+    RESOURCES: RowType(ResourceText, "id"),
+    DOCUMENTS: RowType(ArchivedVersion, "file"),  # The oldest version of each document first.
+    SUGGESTIONS: RowType(SuggestionInfo, "id"),
+    TASKS: RowType(TaskInfo, "id"),
+    VOTES: RowType(BallotInfo, "id"),
+    STATUSES: RowType(ArchivedStatus, "agent"),
+    INSTRUCTIONS: RowType(InstructionInfo, "id"),
+    TRANSCRIPT: RowType(ArchivedEntry, "instruction"),
+}
 """Parts of an archive. Readers count and skip unknown parts of later versions."""

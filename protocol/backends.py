@@ -4,7 +4,6 @@ It lists the abilities of each backend. The implementations are in ``worker/back
 """
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, Literal
 
 import msgspec
@@ -337,29 +336,27 @@ class AcpProgram(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.endpoint) or (self.metered_models and "/" in model)
 
 
-ACP_PROGRAMS: Final[Mapping[str, AcpProgram]] = MappingProxyType(
-    {
-        "claude-agent-acp": AcpProgram(
-            tested="0.49.0",
-            mode="default",
-            other_modes=frozenset({"plan", "dontAsk"}),
-            settings=(".claude", ".mcp.json"),
-            endpoint="ANTHROPIC_BASE_URL",
-            official="https://api.anthropic.com",
-        ),
-        "gemini": AcpProgram(
-            tested="0.61.0",
-            mode="default",
-            other_modes=frozenset({"plan"}),
-            settings=(".gemini",),
-            endpoint="GOOGLE_GEMINI_BASE_URL",
-            official="https://generativelanguage.googleapis.com",
-        ),
-        "opencode": AcpProgram(
-            tested="1.18.33", settings=(".opencode", "opencode.json", "opencode.jsonc"), metered_models=True
-        ),
-    }
-)
+ACP_PROGRAMS: Final[Mapping[str, AcpProgram]] = {
+    "claude-agent-acp": AcpProgram(
+        tested="0.49.0",
+        mode="default",
+        other_modes=frozenset({"plan", "dontAsk"}),
+        settings=(".claude", ".mcp.json"),
+        endpoint="ANTHROPIC_BASE_URL",
+        official="https://api.anthropic.com",
+    ),
+    "gemini": AcpProgram(
+        tested="0.61.0",
+        mode="default",
+        other_modes=frozenset({"plan"}),
+        settings=(".gemini",),
+        endpoint="GOOGLE_GEMINI_BASE_URL",
+        official="https://generativelanguage.googleapis.com",
+    ),
+    "opencode": AcpProgram(
+        tested="1.18.33", settings=(".opencode", "opencode.json", "opencode.jsonc"), metered_models=True
+    ),
+}
 UNKNOWN: Final = AcpProgram(mode="ask", approvals=frozenset({"auto", "ask", "deny"}))
 """Behavior of any other program: it must offer the mode ``ask`` of the protocol's documentation."""
 

@@ -7,15 +7,19 @@ Imports are few, because they slow every command: ``pathlib`` would take a tenth
 which ``hmac`` and ``hashlib`` load, would take a sixth; the interpreter's own SHA-256 and comparison replace it.
 """
 
+import json
 import re
 from _operator import _compare_digest  # pyright: ignore[reportPrivateUsage]
 from collections.abc import MutableMapping
-from typing import Final
+from typing import Any, Final
 
 try:
     from _sha256 import sha256  # type: ignore[import-not-found]  # the stubs have public modules only
-except ImportError:  # Python 3.12 calls it by another name; some distributions leave it out
-    from hashlib import sha256
+except ImportError:
+    try:
+        from _sha2 import sha256  # type: ignore[import-not-found]  # the name since Python 3.12
+    except ImportError:  # some distributions leave it out
+        from hashlib import sha256
 
 VERSION: Final = "0.1.0"
 """Version of this distribution, defined only here."""
@@ -123,6 +127,20 @@ def forget_empty_home(environ: MutableMapping[str, str]) -> None:
 def project_state(home: str, root: str) -> str:
     """Return the state directory of the project at ``root``."""
     return f"{home.rstrip('/')}/projects/{project_slug(root)}"
+
+
+LOOKED_AT: Final = 4096
+"""Maximum number of state directories to inspect."""
+RECORD_BYTES: Final = 64 * 1024
+
+
+def project_in(content: bytes, home: str, state: str) -> dict[str, Any] | None:
+    """Return RECORD or PROJECT of the state directory ``state``; None if malformed or copied from another project."""
+    try:
+        found = json.loads(content)
+        return found if project_state(home, str(found["project"])) == state else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def authorities(host: str, port: int) -> frozenset[str]:

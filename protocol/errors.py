@@ -36,9 +36,9 @@ _CAUSES: Final[tuple[tuple[ErrorClass, object], ...]] = (
     ("resource", ResourceCause),
     ("crash", CrashCause),
 )
-CLASS_OF_CAUSE: Final[Mapping[Cause, ErrorClass]] = MappingProxyType(
-    {cause: class_ for class_, causes in _CAUSES for cause in get_args(causes)}
-)
+CLASS_OF_CAUSE: Final[Mapping[Cause, ErrorClass]] = {
+    cause: class_ for class_, causes in _CAUSES for cause in get_args(causes)
+}
 
 
 class Meaning(NamedTuple):
@@ -48,47 +48,45 @@ class Meaning(NamedTuple):
     exit_code: int
 
 
-REFUSALS: Final[Mapping[str, Meaning]] = MappingProxyType(
-    {
-        "bad_request": Meaning(400, 2),
-        "bad_target": Meaning(400, 2),
-        "bad_definition": Meaning(422, 78),
-        "unauthorized": Meaning(401, 4),
-        "stale_attempt": Meaning(401, 4),
-        "bad_signature": Meaning(401, 4),
-        "forbidden": Meaning(403, 4),
-        "forbidden_host": Meaning(421, 4),
-        "forbidden_origin": Meaning(403, 4),
-        "not_found": Meaning(404, 5),
-        "unknown_agent": Meaning(404, 5),
-        "unknown_workflow": Meaning(404, 5),
-        "workflow_not_running": Meaning(404, 5),
-        "not_a_participant": Meaning(404, 5),
-        "method_not_allowed": Meaning(405, 2),
-        "already_running": Meaning(409, 2),
-        "already_exists": Meaning(409, 2),
-        "conflict": Meaning(409, 1),
-        "version_conflict": Meaning(412, 1),
-        "no_kickoff": Meaning(422, 2),
-        "key_reused": Meaning(422, 2),
-        "already_told": Meaning(409, 1),
-        "setup_failed": Meaning(422, 1),
-        "fetch_failed": Meaning(502, 1),
-        "untrusted": Meaning(403, 7),
-        "no_credentials": Meaning(422, 4),
-        "too_large": Meaning(413, 2),
-        "unsupported_media_type": Meaning(415, 2),
-        "queue_full": Meaning(429, 1),
-        "quota_reached": Meaning(429, 1),
-        "starting": Meaning(503, 69),
-        "stopping": Meaning(503, 69),
-        "safe_mode": Meaning(503, 69),
-        "busy": Meaning(503, 69),
-        "storage_full": Meaning(507, 1),
-        "storage_failed": Meaning(507, 1),
-        "internal": Meaning(500, 1),
-    }
-)
+REFUSALS: Final[Mapping[str, Meaning]] = {
+    "bad_request": Meaning(400, 2),
+    "bad_target": Meaning(400, 2),
+    "bad_definition": Meaning(422, 78),
+    "unauthorized": Meaning(401, 4),
+    "stale_attempt": Meaning(401, 4),
+    "bad_signature": Meaning(401, 4),
+    "forbidden": Meaning(403, 4),
+    "forbidden_host": Meaning(421, 4),
+    "forbidden_origin": Meaning(403, 4),
+    "not_found": Meaning(404, 5),
+    "unknown_agent": Meaning(404, 5),
+    "unknown_workflow": Meaning(404, 5),
+    "workflow_not_running": Meaning(404, 5),
+    "not_a_participant": Meaning(404, 5),
+    "method_not_allowed": Meaning(405, 2),
+    "already_running": Meaning(409, 2),
+    "already_exists": Meaning(409, 2),
+    "conflict": Meaning(409, 1),
+    "version_conflict": Meaning(412, 1),
+    "no_kickoff": Meaning(422, 2),
+    "key_reused": Meaning(422, 2),
+    "already_told": Meaning(409, 1),
+    "setup_failed": Meaning(422, 1),
+    "fetch_failed": Meaning(502, 1),
+    "untrusted": Meaning(403, 7),
+    "no_credentials": Meaning(422, 4),
+    "too_large": Meaning(413, 2),
+    "unsupported_media_type": Meaning(415, 2),
+    "queue_full": Meaning(429, 1),
+    "quota_reached": Meaning(429, 1),
+    "starting": Meaning(503, 69),
+    "stopping": Meaning(503, 69),
+    "safe_mode": Meaning(503, 69),
+    "busy": Meaning(503, 69),
+    "storage_full": Meaning(507, 1),
+    "storage_failed": Meaning(507, 1),
+    "internal": Meaning(500, 1),
+}
 
 
 EXIT_OF_WAIT: Final[Mapping[str, int]] = MappingProxyType(
@@ -96,7 +94,7 @@ EXIT_OF_WAIT: Final[Mapping[str, int]] = MappingProxyType(
     | dict.fromkeys(("answer", "paused", "stopped", "error"), 1)
 )
 """Exit code of a command whose instruction waits for a person, by the reason of the wait."""
-EXIT_OF_CAUSE: Final[Mapping[str, int]] = MappingProxyType({"auth": 4, "quota": 4, "untrusted": 7})
+EXIT_OF_CAUSE: Final[Mapping[str, int]] = {"auth": 4, "quota": 4, "untrusted": 7}
 """Exit code by cause of failure, for causes with a code that replaces the status's code."""
 
 

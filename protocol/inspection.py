@@ -153,7 +153,7 @@ class DiskUsage(Document, frozen=True, kw_only=True):
 
 
 class NeededKernel(Document, frozen=True, kw_only=True):
-    """Whether a project whose kernel has exited needs a new kernel, and why."""
+    """Need for a new kernel in a project whose kernel has exited, with the reason."""
 
     schema: str = "awk/needed/1"
     needed: bool

@@ -36,6 +36,8 @@ ApprovalId = NewType("ApprovalId", str)
 """``a3``: the third request to approve a tool call."""
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}", re.ASCII)
+INSTANCE: Final = re.compile(rf"({NAME.pattern})\.([1-9][0-9]?)", re.ASCII)
+"""Name of an instance of an agent with ``replicas``: ``coder.2``. The kernel assigns these names."""
 TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 RESERVED: Final = frozenset({"system", "user", "all", "here", "kernel", "guard"})
 DEFAULT_TAG: Final = "main"
@@ -57,6 +59,8 @@ class NameRejected(ValueError):
 
 def check_name(text: str) -> AgentName:
     """Return ``text`` as a name of an agent or workflow. Raises NameRejected."""
+    if (instance := INSTANCE.fullmatch(text)) is not None:
+        raise NameRejected(f"{text!r} is the name of an instance: write replicas: under {instance[1]}")
     if not NAME.fullmatch(text):
         raise NameRejected(
             f"{text[:100]!r} is not a name: lower-case letters, digits, '_' and '-', starting with a letter, at most 32"
@@ -64,6 +68,31 @@ def check_name(text: str) -> AgentName:
     if text in RESERVED:
         raise NameRejected(f"{text!r} is reserved")
     return AgentName(text)
+
+
+def check_addressee(text: str) -> AgentName:
+    """Return ``text`` as the name of an agent or of an instance (``coder.2``). Raises NameRejected."""
+    check_name(split_instance(text)[0])
+    return AgentName(text)
+
+
+def split_instance(name: str) -> tuple[str, int]:
+    """Split ``coder.2`` into ``("coder", 2)``. For any other name the number is 0."""
+    found = INSTANCE.fullmatch(name)
+    return (name, 0) if found is None else (found[1], int(found[2]))
+
+
+def group_of(key: str) -> AgentKey | None:
+    """Return the key of the group of an instance: ``coder.2@review:main`` -> ``coder@review:main``; else None."""
+    name, at, space = key.partition("@")
+    group, number = split_instance(name)
+    return AgentKey(f"{group}{at}{space}") if number else None
+
+
+def instance_keys(key: str, replicas: int) -> tuple[AgentKey, ...]:
+    """Return the keys of the instances of the group ``key``."""
+    name, at, space = key.partition("@")
+    return tuple(AgentKey(f"{name}.{number}{at}{space}") for number in range(1, replicas + 1))
 
 
 def check_workflow_name(text: str) -> str:

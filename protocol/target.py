@@ -18,6 +18,7 @@ from protocol.names import (
     DEFAULT_TAG,
     NameRejected,
     SpaceId,
+    check_addressee,
     check_name,
     check_tag,
     check_workflow_name,
@@ -61,12 +62,12 @@ def parse_target(text: str) -> Target:
     agent, at, place = text.partition("@")
     try:
         if not at:
-            return Target(agent=check_name(agent), workflow=None)
+            return Target(agent=check_addressee(agent), workflow=None)
         place, below, name = place.partition(BELOW)
         workflow, colon, tag = place.partition(":")
         tag = check_tag(tag) if colon else DEFAULT_TAG
         return Target(
-            agent=check_name(agent) if agent else None,
+            agent=check_addressee(agent) if agent else None,
             workflow=check_workflow_name(workflow),
             tag=f"{tag}{BELOW}{check_name(name)}" if below else tag,
         )
@@ -82,7 +83,9 @@ MAX_MENTIONS: Final = 8
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _TICKS: Final = re.compile(r"`+")
 _URL: Final = re.compile(r"(?<![a-zA-Z0-9+.-])[a-zA-Z][a-zA-Z0-9+.-]{0,31}://\S+")
-_MENTION: Final = re.compile(r"(?<![\w.@/`+-])@([A-Za-z][A-Za-z0-9_-]{0,31}+)(?![\w@/])(?!\.\w)", re.ASCII)
+_MENTION: Final = re.compile(
+    r"(?<![\w.@/`+-])@([A-Za-z][A-Za-z0-9_-]{0,31}+(?:\.[1-9][0-9]?+)?)(?![\w@/])(?!\.\w)", re.ASCII
+)
 
 
 def find_mentions(text: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from protocol.agent import (
     Endpoint,
     MaxSteps,
     MaxTokens,
+    Replicas,
     Rule,
     Schedule,
     Temperature,
@@ -57,6 +58,8 @@ class Ref(StrictStruct, frozen=True, kw_only=True, tag_field="entry", tag="ref")
     temperature: Temperature | None = None
     timeouts: Timeouts | None = None
     budget: AgentBudget | None = None
+    replicas: Replicas | None = None
+    """Number of instances of the agent that exist in this workflow only, from 1 to 64."""
     approval: Approval | None = None
     read_only: tuple[str, ...] | None = None
     schedule: Schedule | None = None
@@ -237,6 +240,11 @@ class WorkflowDefinition(StrictStruct, frozen=True, kw_only=True):
 
     deliver: Deliver | None = None
     """With ``workspace: {git: worktree}``: merge the agents' branches after the run has ended."""
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """Return the names of the agents that work: all, with the instances of a group instead of the group."""
+        return tuple(name for name, one in self.agents.items() if (one.replicas or 1) < 2)
 
     @property
     def verdict_terms(self) -> VerdictTerms | None:

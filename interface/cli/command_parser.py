@@ -10,7 +10,6 @@ from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from types import MappingProxyType
 from typing import Final, NamedTuple, NoReturn
 
 from interface.cli.command_table import BY_WORD, Command, Configure, Run, load
@@ -193,7 +192,7 @@ def share(text: str) -> float:
     return float(text)
 
 
-_SECONDS: Final = MappingProxyType({"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0})
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
 _PLAIN: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 

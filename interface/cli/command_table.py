@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from interface.cli.context import Context
@@ -79,7 +79,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("pause", "Pause the work of an agent or a workflow", "Control", file="steer"),
     Command("resume", "Resume work that is paused, stopped, or blocked by a provider", "Control", file="steer"),
     Command("continue", "Renew the reached limits of a workflow or budget of an agent", "Control", file="steer"),
-    Command("unblock", "Resume, continue, retry or reset what blocks work", "Control", file="steer"),
+    Command("unblock", "Resume, continue, retry, reset or restart what blocks work", "Control", file="steer"),
     Command("approve", "Approve pending tool calls", "Control", file="permissions"),
     Command("deny", "Deny pending tool calls, or delete an approval rule", "Control", file="permissions"),
     Command("answer", "Reply on behalf of a human agent", "Control", file="steer"),
@@ -160,25 +160,23 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("help", "Show help for a command, a group or a topic", "Set up"),
 )
 
-GROUPS: Final = MappingProxyType(
-    {group: [one for one in COMMANDS if one.group == group] for group in dict.fromkeys(one.group for one in COMMANDS)}
-)
+GROUPS: Final = {
+    group: [one for one in COMMANDS if one.group == group] for group in dict.fromkeys(one.group for one in COMMANDS)
+}
 
 HIDDEN: Final = (Command("_complete", "List completions of a word", "", file="completion"),)
 """Commands that only the completion scripts call; help and reference omit them."""
 
-ALIASES: Final = MappingProxyType(
-    {
-        "ls": ("agent", "list", "--running"),
-        "list": ("agent", "list", "--running"),
-        "new": ("agent", "create", "--ephemeral"),
-        "peek": ("channel",),
-        "pending": ("needs", "--approvals"),
-    }
-)
+ALIASES: Final = {
+    "ls": ("agent", "list", "--running"),
+    "list": ("agent", "list", "--running"),
+    "new": ("agent", "create", "--ephemeral"),
+    "peek": ("channel",),
+    "pending": ("needs", "--approvals"),
+}
 """Words of earlier versions with their replacements. Help, completion and reference omit these words."""
 
-BY_WORD: Final = MappingProxyType({command.word: command for command in (*COMMANDS, *HIDDEN)})
+BY_WORD: Final = {command.word: command for command in (*COMMANDS, *HIDDEN)}
 
 
 def without_alias(words: Sequence[str]) -> list[str]:

@@ -4,7 +4,7 @@ import signal
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
-from types import FrameType, MappingProxyType
+from types import FrameType
 from typing import Final
 
 
@@ -37,56 +37,48 @@ class Exit(IntEnum):
     TERMINATED = 143
 
 
-MEANINGS: Final[Mapping[Exit, str]] = MappingProxyType(
-    {
-        Exit.OK: "success",
-        Exit.FAILED: "the work failed: an instruction failed or was dead-lettered, or a setup step failed",
-        Exit.USAGE: "the command line is invalid",
-        Exit.NOT_RUNNING: "status: no kernel is running",
-        Exit.CREDENTIALS: "a credential is missing or was rejected",
-        Exit.NOT_FOUND: "the target does not exist, is not running, or is not a participant",
-        Exit.INCOMPLETE: "a limit of steps, tokens, hops or time, or a budget, stopped the work",
-        Exit.UNTRUSTED: "trust or an approval is needed, or was denied",
-        Exit.REJECTED: "the deciding vote of the run was negative",
-        Exit.NO_KERNEL: "the kernel cannot be reached or did not start",
-        Exit.BAD_CONFIGURATION: "a project file or the state is invalid",
-        Exit.TIMEOUT: "the timeout expired",
-        Exit.HANGUP: "the terminal was closed",
-        Exit.INTERRUPTED: "interrupted by Ctrl-C",
-        Exit.BROKEN_PIPE: "the reader of the output closed the pipe",
-        Exit.TERMINATED: "terminated by SIGTERM",
-    }
-)
+MEANINGS: Final[Mapping[Exit, str]] = {
+    Exit.OK: "success",
+    Exit.FAILED: "the work failed: an instruction failed or was dead-lettered, or a setup step failed",
+    Exit.USAGE: "the command line is invalid",
+    Exit.NOT_RUNNING: "status: no kernel is running",
+    Exit.CREDENTIALS: "a credential is missing or was rejected",
+    Exit.NOT_FOUND: "the target does not exist, is not running, or is not a participant",
+    Exit.INCOMPLETE: "a limit of steps, tokens, hops or time, or a budget, stopped the work",
+    Exit.UNTRUSTED: "trust or an approval is needed, or was denied",
+    Exit.REJECTED: "the deciding vote of the run was negative",
+    Exit.NO_KERNEL: "the kernel cannot be reached or did not start",
+    Exit.BAD_CONFIGURATION: "a project file or the state is invalid",
+    Exit.TIMEOUT: "the timeout expired",
+    Exit.HANGUP: "the terminal was closed",
+    Exit.INTERRUPTED: "interrupted by Ctrl-C",
+    Exit.BROKEN_PIPE: "the reader of the output closed the pipe",
+    Exit.TERMINATED: "terminated by SIGTERM",
+}
 """Description of each exit code for users."""
 
-OF_STATUS: Final = MappingProxyType(
-    {
-        "done": Exit.OK,
-        "incomplete": Exit.INCOMPLETE,
-        "failed": Exit.FAILED,
-        "dead": Exit.FAILED,
-        "cancelled": Exit.FAILED,
-    }
-)
+OF_STATUS: Final = {
+    "done": Exit.OK,
+    "incomplete": Exit.INCOMPLETE,
+    "failed": Exit.FAILED,
+    "dead": Exit.FAILED,
+    "cancelled": Exit.FAILED,
+}
 """Final status of an instruction -> exit code."""
 
 RESULT_GRAVITY: Final = (Exit.OK, Exit.INCOMPLETE, Exit.UNTRUSTED, Exit.CREDENTIALS, Exit.FAILED)
 """Exit codes of work, in order of severity."""
 
-_OF_OURS: Final = MappingProxyType(
-    {
-        "usage": Exit.USAGE,
-        "no_kernel": Exit.NO_KERNEL,
-        "kernel_configuration": Exit.BAD_CONFIGURATION,
-        "timeout": Exit.TIMEOUT,
-        "failed": Exit.FAILED,
-    }
-)
+_OF_OURS: Final = {
+    "usage": Exit.USAGE,
+    "no_kernel": Exit.NO_KERNEL,
+    "kernel_configuration": Exit.BAD_CONFIGURATION,
+    "timeout": Exit.TIMEOUT,
+    "failed": Exit.FAILED,
+}
 """Exit codes of failures that the CLI itself raises."""
 
-_OF_HTTP: Final = MappingProxyType(
-    {401: Exit.CREDENTIALS, 403: Exit.CREDENTIALS, 404: Exit.NOT_FOUND, 503: Exit.NO_KERNEL}
-)
+_OF_HTTP: Final = {401: Exit.CREDENTIALS, 403: Exit.CREDENTIALS, 404: Exit.NOT_FOUND, 503: Exit.NO_KERNEL}
 
 
 def worst(results: Iterable[Mapping[str, object]]) -> Exit:

@@ -1,7 +1,6 @@
 """Columns of the process table and their content, for ``ps`` and ``top``. Pure."""
 
 from collections.abc import Callable, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from interface.cli.output import width
@@ -115,7 +114,7 @@ COLUMNS: Final[tuple[Column, ...]] = (
 )
 """Columns in order of importance: a narrow window drops them from the right. QUEUE is immediate/normal/background.
 AGE is that of the attempt, SILENT the time since its last output; DOING ends with the age of the step."""
-BY_WORD: Final = MappingProxyType({column.title.lower().rstrip("%$"): column for column in COLUMNS})
+BY_WORD: Final = {column.title.lower().rstrip("%$"): column for column in COLUMNS}
 """Columns by the words that users type: ``cpu`` is CPU%."""
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Final
 
 from interface.cli.context import Context
@@ -13,9 +12,11 @@ from interface.client import SILENCE_SECONDS, Client, ServerEvent, Stream, new_k
 from interface.event_follow import CONNECTED, Follower
 from interface.failure import Failure, Unreachable
 
-_SIGNALS: Final[Mapping[int, str]] = MappingProxyType(
-    {Exit.TERMINATED: "&signal=TERM", Exit.HANGUP: "&signal=HUP", Exit.BROKEN_PIPE: "&signal=PIPE"}
-)
+_SIGNALS: Final[Mapping[int, str]] = {
+    Exit.TERMINATED: "&signal=TERM",
+    Exit.HANGUP: "&signal=HUP",
+    Exit.BROKEN_PIPE: "&signal=PIPE",
+}
 """Reasons for stopping, for the kernel; SIGINT is the default."""
 
 

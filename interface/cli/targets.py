@@ -1,11 +1,10 @@
 """Targets as users type them, checked before anything is started for them, and their paths in the API."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from interface.client import Client, quoted
+from interface.client import quoted
 from interface.failure import Failure
 from protocol.names import BELOW, split_space
 from protocol.target import Target, TargetRejected, parse_target
@@ -66,16 +65,7 @@ def target_query(text: str) -> dict[str, str]:
     return query if asked.agent is None else {**query, "agent": asked.agent}
 
 
-def agent_path(client: Client, asked: Target, what: str) -> str:
-    """Return the path of ``what`` (queue, reset, ...) of the agent. Raises Failure if it is not a member."""
-    # A referenced agent has one queue for all its spaces, an inline agent a separate queue.
-    if asked.workflow is None:
-        key = str(asked.agent)
-    else:
-        members: list[dict[str, Any]] = json.loads(client.get(f"/spaces/{quoted(asked.space)}/members"))["members"]
-        found = next((row for row in members if row["name"] == asked.agent), None)
-        if found is None:
-            names = ", ".join(str(row["name"]) for row in members)
-            raise Failure("not_a_participant", f"{asked.agent} is not a member of {asked.space}", f"members: {names}")
-        key = str(found.get("agent") or asked.agent)
-    return f"/agents/{quoted(key)}/{what}"
+def agent_path(asked: Target, what: str) -> str:
+    """Return the path of ``what`` (queue, reset, ...) of the agent."""
+    where = "" if asked.workflow is None else f"@{asked.space}"
+    return f"/agents/{quoted(f'{asked.agent}{where}')}/{what}"

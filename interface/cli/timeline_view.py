@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from itertools import groupby
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from interface.cli.output import DEFAULT_WIDTH, Screen, cut, one_line, table, width
@@ -17,7 +16,7 @@ from protocol.api.timeline import BarKind, RunGraph, Timeline
 LONGEST_NAME: Final = 20
 MARKS: Final = 40
 """Number of the newest marks that are listed."""
-CHARACTERS: Final[Mapping[BarKind, str]] = MappingProxyType({"wait": ".", "attempt": "-", "model": "#", "tool": "+"})
+CHARACTERS: Final[Mapping[BarKind, str]] = {"wait": ".", "attempt": "-", "model": "#", "tool": "+"}
 """Characters of bars; a later one covers an earlier one."""
 FAILED: Final = "x"
 _STYLES: Final = {".": "yellow", "-": "dim", "#": "green", "+": "cyan", FAILED: "red", **dict.fromkeys("VMTA", "bold")}

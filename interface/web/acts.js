@@ -1,7 +1,7 @@
 // Buttons and forms that change something: they send a message, start a run, open a space or create an agent.
 
 import { may, post, request } from "./api.js";
-import { button, Component, h, labelled, link, ref, say } from "./dom.js";
+import { agentRef, button, Component, h, labelled, link, ref, say } from "./dom.js";
 import { eventsOf, stale } from "./stream.js";
 import { t } from "./words.js";
 
@@ -91,8 +91,12 @@ async function openSpace({ name: named, members, open }, key) {
 	return link(["space", space, "channel"], space);
 }
 
-// A token of the page never creates agents, so this makes the command for a terminal.
-function createCommand({ name: named, model, system }) {
+// Creating agents needs the scope `admin`. Without it, this shows the command for a terminal.
+async function createAgent({ name: named, model, system }, key) {
+	if (may("admin")) {
+		const { name: created } = await post("/agents", { name: named.trim(), model: model.trim(), ...(system.trim() && { system }) }, key);
+		return [agentRef(created), " ", t("agent_ends")];
+	}
 	const words = ["awk", "agent", "create", named.trim(), "--model", model.trim(), ...(system.trim() ? ["--system", system.trim()] : [])];
 	return [t("in_terminal"), " ", h("code", words.map(quoted).join(" "))];
 }
@@ -100,12 +104,12 @@ function createCommand({ name: named, model, system }) {
 const FORMS = {
 	"start_run": [startRun, [["workflow", "start_workflow", name], ["tag", "start_tag", { maxlength: 64 }], ["params", "start_params", { maxlength: 2000 }], ["cost", "start_cost", { type: "number", min: 0.01, step: "any" }]]],
 	"open_space": [openSpace, [["name", "space_name", name], ["members", "space_members", { maxlength: 2000 }], ["open", "space_open", { type: "checkbox" }]]],
-	"create_agent": [createCommand, [["name", "agent_name", name], ["model", "agent_model", name], ["system", "agent_system", { tag: "textarea", rows: 2 }]]],
+	"create_agent": [createAgent, [["name", "agent_name", name], ["model", "agent_model", name], ["system", "agent_system", { tag: "textarea", rows: 2 }]]],
 };
 
 export const startView = () => ({
 	draw: () => [
 		h("h2", { id: "start-title" }, t("start")),
-		Object.entries(FORMS).map(([key, [act, fields]]) => h("details", { id: key.replace("_", "-") }, h("summary", t(key)), form(fields, t(key === "create_agent" ? "show_command" : key), act, { kind: "stack" }))),
+		Object.entries(FORMS).map(([key, [act, fields]]) => h("details", { id: key.replace("_", "-") }, h("summary", t(key)), form(fields, t(key === "create_agent" && !may("admin") ? "show_command" : key), act, { kind: "stack" }))),
 	],
 });

@@ -24,7 +24,7 @@ function keep(found) {
 }
 
 export function may(scope) {
-	const steps = ["read", "operate", "approve"];
+	const steps = ["read", "operate", "approve", "admin"];
 	return session !== null && session.scopes.some((one) => steps.indexOf(one) >= steps.indexOf(scope));
 }
 

@@ -65,6 +65,16 @@ export class Long extends Component {
 	}
 }
 
+// A part that is loaded when it is opened, and again when `of` changes.
+export class Later extends Component {
+	async load() {
+		this.setState({ found: await this.props.load() });
+	}
+	componentDidUpdate = ({ of }) => this.open && of !== this.props.of && this.load();
+	render = ({ label, draw, kind }, { found }) =>
+		h("details.later", { class: kind, ontoggle: (event) => (this.open = event.target.open) && this.load() }, h("summary", label), found && draw(found));
+}
+
 export function block(given, name = "text", most = 2000, kind = "plain") {
 	const text = String(given ?? "");
 	const part = text.slice(0, most).split("\n").slice(0, most / 25).join("\n");
@@ -74,7 +84,7 @@ export function block(given, name = "text", most = 2000, kind = "plain") {
 
 const SHAPES = {
 	"▶": "running leased claimed", "◷": "waiting backoff yielded", "○": "idle ready open", "‖": "paused", "■": "stopped cancelled",
-	"✕": "error failed dead rejected denied timeout refused", "✓": "done resolved granted merged acked", "◐": "incomplete expired",
+	"✕": "error failed dead rejected denied timeout refused unreachable", "✓": "done resolved granted merged acked", "◐": "incomplete expired",
 };
 
 export function state(word) {

@@ -1,6 +1,7 @@
 // The drawer: details of one object, which the fragment of the URL names.
 
 import { button, dots, h, link, render } from "./dom.js";
+import { projectsView } from "./projects.js";
 import { runView } from "./runs.js";
 import { documentView, searchView, spaceView } from "./space.js";
 import { spendingView } from "./spending.js";
@@ -11,14 +12,14 @@ import { t } from "./words.js";
 
 const VIEWS = {
 	agent: agentView, approval: approvalView, doc: documentView, instruction: instructionView, message: messageView,
-	run: runView, search: searchView, space: spaceView, spending: spendingView,
+	projects: projectsView, run: runView, search: searchView, space: spaceView, spending: spendingView,
 };
 
-// #/run/r3 is ["run", "r3"]; null if it is not a path.
+// #/run/r3 is ["run", "r3"]; null if it is not a path. A view without parameters has one part.
 export function pathOf(hash) {
 	try {
 		const path = hash.slice(2).split("/").map(decodeURIComponent);
-		return hash.startsWith("#/") && Object.hasOwn(VIEWS, path[0]) && path[1] ? path : null;
+		return hash.startsWith("#/") && Object.hasOwn(VIEWS, path[0]) && (path[1] || !VIEWS[path[0]].length) ? path : null;
 	} catch {
 		return null;
 	}

@@ -2,7 +2,7 @@
 
 import { sendView, startView } from "./acts.js";
 import { may, session, signIn } from "./api.js";
-import { button, h, hashOf, isPlain, labelled, render, say, tick } from "./dom.js";
+import { button, h, hashOf, isPlain, labelled, link, render, say, tick } from "./dom.js";
 import { keepDrawer } from "./drawer.js";
 import { needsView, overviewView } from "./needs.js";
 import { runsView } from "./runs.js";
@@ -33,6 +33,7 @@ function header(project) {
 	const other = language === "en" ? "zh" : "en";
 	render([
 		h("h1", h("a", { href: "#" }, project)),
+		link(["projects"], t("projects")),
 		h("p", { id: "stream", role: "status" }),
 		h("form", { role: "search", onsubmit: find }, h("input", { id: "search", name: "search", type: "search", ...labelled("search"), maxlength: 200 })),
 		button(t("other_language"), () => setLanguage(other), { class: "quiet", lang: other }),
@@ -43,7 +44,7 @@ function header(project) {
 function openHelp() {
 	const keys = Object.entries(KEYS).map(([key, name]) => [h("dt", h("kbd", key)), h("dd", t(`help_${name}`))]);
 	const close = button(t("close"), () => byId("help").close());
-	render([h("h2", { id: "help-title" }, t("help")), h("dl", keys), h("p", t(may("operate") ? "help_more" : "help_read")), h("p", t("help_projects"), " ", h("code", "awk projects")), close], byId("help"));
+	render([h("h2", { id: "help-title" }, t("help")), h("dl", keys), h("p", t(may("operate") ? "help_more" : "help_read")), h("p", t("help_projects"), " ", link(["projects"], t("projects"), { onclick: () => byId("help").close() })), close], byId("help"));
 	byId("help").showModal();
 }
 

@@ -46,7 +46,7 @@ export function requestOf(command) {
 }
 
 // The kernel's name for an agent: a workflow does not rename an agent that has a file.
-export async function keyOf(target) {
+async function keyOf(target) {
 	const members = target.includes("@") ? (await find(u`/spaces/${spaceOf(target)}/members`))?.members : [];
 	return members?.find((one) => one.name === target.split("@")[0])?.agent || target;
 }

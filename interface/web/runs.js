@@ -102,9 +102,9 @@ const mergeFacts = ({ id, state: word, into, why, commit, files, output }) => [
 	output ? h("pre.block.got", line(output, 4000)) : null,
 ];
 
-export const worktree = ({ agent, branch, stat, patch, truncated }) => [
-	h("h3", agent, " ", h("code", branch)),
-	h("p", `+${stat.added}/-${stat.deleted}, ${t("changed_n", stat)}`),
+export const worktree = ({ agent, branch, state: word, stat, patch, truncated }) => [
+	h("h3", word === "merged" ? `${t("merged_by")} ` : "", agent, " ", h("code", branch)),
+	h("p", `+${stat.added}/-${stat.deleted}`, word === "merged" ? "" : `, ${t("changed_n", stat)}`),
 	patch ? diff(patch) : null,
 	truncated ? none(t("cut")) : null,
 ];

@@ -2,7 +2,7 @@
 
 import { doer, sendForm } from "./acts.js";
 import { get, may, post, u } from "./api.js";
-import { ago, agentRef, block, button, Component, dots, facts, h, hashOf, link, none, nothing, placeOfId, ref, rows, spaceRef, state } from "./dom.js";
+import { ago, agentRef, block, button, Component, dots, facts, h, hashOf, Later, link, none, nothing, placeOfId, ref, rows, spaceRef, state } from "./dom.js";
 import { diff } from "./diff.js";
 import { tabs } from "./drawer.js";
 import { markdown } from "./markdown.js";
@@ -44,11 +44,11 @@ const PARTS = {
 	channel(space, again) {
 		const pages = pager(again, "earlier", "newest");
 		return {
-			load: () => Promise.all([get(u`/spaces/${space}/channel`, { limit: PAGE, before: pages.at }), get(u`/spaces/${space}/members`)]),
-			draw([channel, { members }]) {
+			load: () => get(u`/spaces/${space}/channel`, { limit: PAGE, before: pages.at }),
+			draw(channel) {
 				const [earlier, newest] = pages.buttons(channel.next);
 				return [
-					h("details.members", { open: members.length < 12 }, h("summary", t("members_n", { n: members.length })), members.slice(0, 200).map((one) => [agentRef(one.agent || one.name), " ", state(one.state), " "])),
+					h(Later, { kind: "members", label: t("members"), of: channel.total, load: () => get(u`/spaces/${space}/members`), draw: ({ members }) => members.slice(0, 200).map((one) => [agentRef(one.agent || one.name), " ", state(one.state), " "]) }),
 					earlier, channel.messages.length ? h(Messages, { messages: channel.messages, follow: pages.at === null }) : nothing(), newest,
 					may("operate") ? sendForm(targetOfSpace(space)) : null,
 				];
@@ -105,19 +105,15 @@ export function documentView({ path: [, space, ...parts], again }) {
 		h("div.bar", none(dots(t("version_n", { n: number }), owner && t("owner", { name: owner }))), button(t(isRaw ? "as_page" : "as_text"), () => again((isRaw = !isRaw)), { class: "quiet" })),
 		isRaw ? block(content, "text", 20_000) : markdown(content, 20_000),
 	];
+	const history = ({ versions, next, total }) => [rows(versions.map(row)), next ? none(t("more_of", { n: total - versions.length })) : null];
 	return {
 		title: line(parts.join("/"), 200),
 		tabs: link(["space", space, "documents"], t("tab_documents")),
 		wants: (event) => event.type === "message" && event.space === space,
-		load: () =>
-			Promise.all([
-				change === null ? get(path("documents"), { version }) : get(path("document-diff"), { from: change - 1, to: change }),
-				get(path("document-history"), { limit: PAGE }),
-			]),
-		draw: ([found, history]) => [
+		load: () => (change === null ? get(path("documents"), { version }) : get(path("document-diff"), { from: change - 1, to: change })),
+		draw: (found) => [
 			found.diff === undefined ? text(found) : diff(found.diff),
-			h("h3", t("history")), rows(history.versions.map(row)),
-			history.next ? none(t("more_of", { n: history.total - history.versions.length })) : null,
+			h(Later, { key: "history", label: t("history"), of: found.at, load: () => get(path("document-history"), { limit: PAGE }), draw: history }),
 		],
 	};
 }

@@ -2,11 +2,10 @@
 
 import { doer, form, sendForm } from "./acts.js";
 import { find, get, may, post, u } from "./api.js";
-import { ago, agentRef, block, button, Component, dots, facts, h, labelled, none, nothing, ref, rows, spaceRef, state } from "./dom.js";
+import { ago, agentRef, block, button, Component, dots, facts, h, labelled, Later, none, nothing, ref, rows, spaceRef, state } from "./dom.js";
 import { callDiff } from "./diff.js";
 import { tabs } from "./drawer.js";
 import { markdown } from "./markdown.js";
-import { keyOf } from "./needs.js";
 import { worktree } from "./runs.js";
 import { pager } from "./space.js";
 import { live } from "./stream.js";
@@ -14,7 +13,7 @@ import { statusOf } from "./table.js";
 import { argumentsOf, clock, duration, line, spaceOf, targetOf, usageText } from "./text.js";
 import { t } from "./words.js";
 
-const [PAGE, ASKED, BEFORE] = [100, 8, 5]; // rows, messages of a question, steps before the one that the address names
+const [PAGE, BEFORE] = [100, 5]; // rows, steps before the one that the address names
 const ENDED = ["done", "incomplete", "failed", "dead", "cancelled"];
 
 const standing = (word, why, until) => [state(word), why ? ` (${why})` : "", until ? ` ${t("until", { at: clock(until) })}` : ""];
@@ -28,12 +27,11 @@ const turn = (one) =>
 	);
 
 export function agentView({ path: [, target] }) {
-	let key = null;
 	const space = target.includes("@") ? spaceOf(target) : `dm:${target}`;
 
 	function parts(row) {
 		const pause = ["paused", "stopped"].includes(row.state) ? "resume" : "pause";
-		const steer = (name) => doer(name, () => post(u`/agents/${key}/${name}`).then(() => null));
+		const steer = (name) => doer(name, () => post(u`/agents/${target}/${name}`).then(() => null));
 		const { state: word, reason, until, doing, usage, restarts, last_exit: exit } = row;
 		return [
 			facts({ state: standing(word, reason, until), doing, says: statusOf(row), model: `${row.backend} ${row.model}`, used: usageText(usage), restarts: restarts || null, exit, space: spaceRef(space) }),
@@ -45,18 +43,14 @@ export function agentView({ path: [, target] }) {
 	return {
 		wants: (event) => event.agent === target.split("@")[0],
 		every: 5000,
-		async load() {
-			key ??= await keyOf(target);
-			return Promise.all([get("/ps", { all: "true" }), get(u`/agents/${key}/queue`, { limit: PAGE }), find(u`/agents/${key}/thread`, { limit: 20 })]);
-		},
-		draw([{ agents }, waiting, history]) {
-			const row = agents.find((one) => [key, target].includes(targetOf(one.name, one.space)));
+		load: () => get("/ps", { agent: target }),
+		draw({ agents: [row], queue: waiting }) {
 			const left = waiting.total - waiting.instructions.length;
 			return [
 				row ? parts(row) : nothing(),
 				may("operate") ? sendForm(target) : null,
 				h("h3", t("queue")), waiting.total ? rows(waiting.instructions.map(queued)) : nothing(), left > 0 ? none(t("more_of", { n: left })) : null,
-				h("h3", t("last_turns")), history?.turns.toReversed().map(turn),
+				h(Later, { label: t("last_turns"), of: row?.last_event_at, load: () => get(u`/agents/${target}/thread`, { limit: 20 }), draw: ({ turns }) => turns.toReversed().map(turn) }),
 			];
 		},
 	};
@@ -68,17 +62,12 @@ export function instructionView({ path: [, id, part = "steps", step], again }) {
 	return {
 		wants: (event) => event.instruction === id,
 		written: id,
-		async load() {
-			const info = await get(u`/instructions/${id}`);
-			const isAsked = info.waits_for === "person" && !ENDED.includes(info.status);
-			const asked = isAsked ? await Promise.all(info.message_ids.slice(-ASKED).map((one) => get(u`/messages/${one}`))) : null;
-			return { info, asked, rest: await shown.load(info) };
-		},
-		draw: ({ info, asked, rest }) => [
-			summary(info),
-			asked ? question(info, asked) : null,
+		load: shown.load,
+		draw: (found) => [
+			found.instruction ? summary(found.instruction) : null,
+			found.instruction && found.messages?.length ? question(found.instruction, found.messages) : null,
 			tabs(["instruction", id], Object.keys(PARTS), part),
-			shown.draw(rest, info),
+			shown.draw(found),
 		],
 	};
 }
@@ -104,7 +93,7 @@ function summary(info) {
 
 // What a person is asked, above the field for the answer.
 const question = ({ id, agent }, asked) =>
-	h("section.question", h("h3", t("asked_you")), asked.map(({ message }) => messageParts(message)),
+	h("section.question", h("h3", t("asked_you")), asked.map(messageParts),
 		may("approve") ? form([["answer", "answer", { tag: "textarea", rows: 3, required: true }]], t("action_answer"), ({ answer }, key) => post(u`/instructions/${id}/answer`, { text: answer, as: agent }, key).then(() => null), { id: "answer", kind: "to" }) : null,
 	);
 
@@ -116,19 +105,16 @@ const PARTS = {
 		if (chosen !== null) pages.at = Math.max(chosen - BEFORE, 0);
 		return {
 			async load() {
-				const { entries: [begun], total } = await get(path, { limit: 1 });
-				if (!begun) return { entries: [], start: 0 };
-				// Ids only grow and may have gaps, so this many at least follow.
-				const start = begun.n - 1;
-				const entries = [];
-				for (let after = pages.at ?? start + Math.max(total - PAGE, 0); after !== null; ) {
-					const page = await get(path, { after, limit: PAGE });
-					entries.push(...page.entries);
-					after = pages.at === null ? page.next : null;
+				const found = await get(path, { details: true, limit: PAGE, ...(pages.at === null ? { newest: true } : { after: pages.at }) });
+				// An answer ends early if its entries are large.
+				for (let after = found.next; pages.at === null && after !== null; ) {
+					const { entries, next } = await get(path, { after, limit: PAGE });
+					found.entries.push(...entries);
+					after = next;
 				}
-				return { entries: entries.slice(-PAGE), start };
+				return found;
 			},
-			draw({ entries, start }, { status }) {
+			draw({ entries, start, instruction: { status } }) {
 				const first = (entries[0]?.n ?? 1) - 1;
 				const [earlier, newest] = pages.buttons(first > start ? Math.max(first - PAGE, start) : null);
 				const last = entries.findLastIndex((one) => one.kind === "reply");
@@ -151,18 +137,22 @@ const PARTS = {
 			found.messages.map((one) => [h("h3", one.role), block(one.text)]),
 		],
 	}),
-	changes: () => ({
-		load: async ({ agent, space }) => (space.startsWith("dm:") ? null : find(u`/spaces/${space}/diff`, { agent, patch: 1 })),
-		draw: (found) => (found?.worktrees.length ? found.worktrees.map(worktree) : none(t("no_tree"))),
+	changes: (id) => ({
+		load: async () => {
+			const instruction = await get(u`/instructions/${id}`);
+			const { agent, space } = instruction;
+			return { ...(!space.startsWith("dm:") && (await find(u`/spaces/${space}/diff`, { agent, patch: 1 }))), instruction };
+		},
+		draw: (found) => (found.worktrees?.length ? found.worktrees.map(worktree) : none(t("no_tree"))),
 	}),
-	attempts: () => ({
-		load: ({ attempts, steps }) => attempts.map((one) => ({ ...one, steps: steps.filter((step) => step.attempt === one.n) })),
-		draw: (found) => [
-			found.length ? null : nothing(),
-			found.map((one) =>
+	attempts: (id) => ({
+		load: async () => ({ instruction: await get(u`/instructions/${id}`) }),
+		draw: ({ instruction: { attempts, steps } }) => [
+			attempts.length ? null : nothing(),
+			attempts.map((one, place, _, own = steps.filter((step) => step.attempt === one.n)) =>
 				h("article.turn",
-					h("p", h("b", t("attempt_n", one)), " ", t("steps_n", { n: one.steps.length }), " ", h("small", dots(clock(one.started_at), one.ended_at ? clock(one.ended_at) : "…", one.outcome, one.exit, one.node))),
-					one.steps.flatMap((step) => step.failed).map((call) => h("p.call.bad", h("b", call.tool), ` ${call.why}: `, line(call.text))),
+					h("p", h("b", t("attempt_n", one)), " ", t("steps_n", { n: own.length }), " ", h("small", dots(clock(one.started_at), one.ended_at ? clock(one.ended_at) : "…", one.outcome, one.exit, one.node))),
+					own.flatMap((step) => step.failed).map((call) => h("p.call.bad", h("b", call.tool), ` ${call.why}: `, line(call.text))),
 					one.stderr_tail ? block(one.stderr_tail) : null,
 				),
 			),

@@ -20,6 +20,7 @@ from kernel.agents.definition import AGENT_SHAPES, NameSource, check_agent, chec
 from kernel.agents.project import PROJECT_FILES, Parsed, ProjectFileContent, parse_project, place_of, read_project
 from kernel.agents.providers import MOCK
 from kernel.agents.resources import KEYS, resources_of
+from kernel.policy.creation import instance_of
 from kernel.source.convert import Converter
 from kernel.source.diagnostics import BadDefinition, Diagnostics, fail, suggest
 from kernel.source.files import FileMissing, FileStat, StatCache, folder_errors, inside, read_bytes, read_text, tree_of
@@ -29,7 +30,7 @@ from protocol.agent_layout import HOME, default_dir
 from protocol.api.agents import AgentRequest
 from protocol.api.document import FileError
 from protocol.errors import Refused
-from protocol.names import NameRejected, check_name, is_name
+from protocol.names import NameRejected, check_name, is_name, split_instance
 from protocol.project import ProjectDefinition
 
 AGENTS: Final = ".agents"
@@ -105,6 +106,12 @@ class Catalog:
     def defines(self, name: str) -> bool:
         """Return whether an agent ``name`` is defined, valid or not, without reading other agents."""
         project = self.kept_project()
+        group, number = split_instance(name)
+        if number:  # the number of instances of a file that was never valid is unknown
+            inline, kept = project.agents.get(group), self._agents.get(group)
+            known = inline if kept is None else kept.loaded.definition
+            most = known.replicas or 1 if isinstance(known, AgentDefinition) else number + 1
+            return self.defines(group) and number <= most > 1
         declared = name in project.agents or name in self._project[1].broken
         return is_name(name) and (declared or os.path.lexists(self.place(self._path(name, project))))
 
@@ -132,7 +139,7 @@ class Catalog:
         Raises Refused(unknown_agent) if there is no file, BadDefinition if it is invalid.
         """
         if not is_name(name):
-            raise self._unknown(name)
+            return self._instance(name, project)
         project = project or self.project()
         if name in self._project[1].broken:
             raise BadDefinition(self._project[1].broken[name])
@@ -176,6 +183,13 @@ class Catalog:
         linked = any(map(os.path.islink, (self.place(path), f"{self._root}/{prompt_file or ''}")))
         self._agents[name] = _CachedAgent(seen, prompt, data, project, loaded, linked)
         return loaded
+
+    def _instance(self, name: str, project: ProjectDefinition | None) -> LoadedAgent:
+        group, number = split_instance(name)
+        found = instances_of(self.agent(group, project))[number - 1 : number] if number else ()
+        if not found:
+            raise self._unknown(name)
+        return found[0]
 
     def _prompt_settled(self, kept: _CachedAgent) -> bool:
         if kept.prompt is None:
@@ -272,12 +286,13 @@ class Catalog:
                 kept = None if names is None or stem in names else self._agents.get(stem)
                 same = kept is not None and kept.project is project and stem not in project.agents
                 one = kept.loaded if kept is not None and same else self.agent(stem, project)
-                own = context_dir(one.definition)
-                other = contexts.setdefault(own, one.definition.name)
-                if other != one.definition.name:
-                    message = f"{own[:200]!r} is also the context folder of agent {other}"
-                    raise fail(one.path, message, "give each agent its own folder", where="context.dir")
-                loaded.append(one)
+                group = (one, *instances_of(one))
+                for own, member in ((context_dir(each.definition), each) for each in group):
+                    other = contexts.setdefault(own, member.definition.name)
+                    if other != member.definition.name:
+                        message = f"{own[:200]!r} is also the context folder of agent {other}"
+                        raise fail(one.path, message, "give each agent its own folder", where="context.dir")
+                loaded += group
             except NameRejected as error:
                 path = self._path(stem, project)
                 broken[stem] = fail(path, str(error), "rename the file").errors
@@ -367,6 +382,13 @@ class Catalog:
         if is_name(name) and (self.root / AGENTS / f"{name}.yml").exists():
             hint = f"rename {AGENTS}/{name}.yml to {name}{SUFFIX}"
         return Refused("unknown_agent", f"agent {name[:60]!r} not found", hint)
+
+
+def instances_of(loaded: LoadedAgent) -> tuple[LoadedAgent, ...]:
+    """Return the instances of ``loaded`` if it is a group."""
+    replicas = loaded.definition.replicas or 1
+    numbers = range(1, replicas + 1) if replicas > 1 else ()
+    return tuple(LoadedAgent(instance_of(loaded.definition, number), loaded.path) for number in numbers)
 
 
 def _stems_in(folder: Path) -> Iterator[str]:

@@ -7,7 +7,6 @@ go unnoticed. If some keys are invalid, the rules between the others are still c
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -42,22 +41,20 @@ THINKING: Final = "thinking"
 TEMPERATURE: Final = "temperature"
 _ALL: Final = frozenset({EFFORT, THINKING, TEMPERATURE})
 
-TAKEN: Final[Mapping[tuple[Backend, str], frozenset[str]]] = MappingProxyType(
-    {
-        ("sdk", "anthropic"): _ALL,
-        ("sdk", "openai"): frozenset({EFFORT, TEMPERATURE}),
-        ("claude", "anthropic"): frozenset({EFFORT, THINKING}),
-        ("codex", "openai"): frozenset({EFFORT}),
-        ("opencode", "anthropic"): _ALL,
-        ("opencode", "openai"): frozenset({EFFORT, TEMPERATURE}),
-    }
-)
+TAKEN: Final[Mapping[tuple[Backend, str], frozenset[str]]] = {
+    ("sdk", "anthropic"): _ALL,
+    ("sdk", "openai"): frozenset({EFFORT, TEMPERATURE}),
+    ("claude", "anthropic"): frozenset({EFFORT, THINKING}),
+    ("codex", "openai"): frozenset({EFFORT}),
+    ("opencode", "anthropic"): _ALL,
+    ("opencode", "openai"): frozenset({EFFORT, TEMPERATURE}),
+}
 """Backend and dialect -> the supported options."""
 _TAKES_ALL: Final = frozenset({"exec", "human", "mock"})
 """Backends that receive the options in their start frame, replace any other backend, or call no model. The same applies
 to mock models."""
 _MOCK: Final = "mock"
-_WARMEST: Final[Mapping[str, float]] = MappingProxyType({"anthropic": 1.0})
+_WARMEST: Final[Mapping[str, float]] = {"anthropic": 1.0}
 """Maximum temperature of a dialect if it is not 2."""
 
 
@@ -92,7 +89,7 @@ def unsupported_options(definition: AgentDefinition, way: Route) -> Iterator[Uns
             yield UnsupportedOption(f"{THINKING}.budget_tokens", text, "raise max_tokens, or lower it")
 
 
-_MEANT: Final[Mapping[str, Approval]] = MappingProxyType({"never": "auto", "reads": "ask"})
+_MEANT: Final[Mapping[str, Approval]] = {"never": "auto", "reads": "ask"}
 """never: no call is asked about. reads: read-only calls are allowed without asking."""
 
 
@@ -103,29 +100,25 @@ def full_approval(node: Node) -> Node:
     return msgspec.structs.replace(node, text=_MEANT[node.text])
 
 
-REFUSED_KEYS: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
-    {
-        (AgentDefinition, "system_prompt"): ("unknown key 'system_prompt'", "write prompt: {system: ...}"),
-        (AgentDefinition, "system"): ("unknown key 'system'", "write prompt: {system: ...}"),
-        (Prompt, "append"): (
-            "append is only valid in a workflow that refers to an agent",
-            "write the whole prompt under system or system_file",
-        ),
-    }
-)
+REFUSED_KEYS: Final[Mapping[tuple[type, str], tuple[str, str]]] = {
+    (AgentDefinition, "system_prompt"): ("unknown key 'system_prompt'", "write prompt: {system: ...}"),
+    (AgentDefinition, "system"): ("unknown key 'system'", "write prompt: {system: ...}"),
+    (Prompt, "append"): (
+        "append is only valid in a workflow that refers to an agent",
+        "write the whole prompt under system or system_file",
+    ),
+}
 
-REFUSED_VALUES: Final[Mapping[tuple[type, str], Mapping[str, str]]] = MappingProxyType({})
+REFUSED_VALUES: Final[Mapping[tuple[type, str], Mapping[str, str]]] = {}
 
 
 AGENT_SHAPES: Final = TypeRules(
-    short_forms=MappingProxyType(
-        {
-            (AgentDefinition, "approval"): full_approval,
-            (AgentDefinition, "mcp_servers"): full_servers,
-            (AgentDefinition, "mock"): full_rules,
-            (Action, "exit"): full_exit,
-        }
-    ),
+    short_forms={
+        (AgentDefinition, "approval"): full_approval,
+        (AgentDefinition, "mcp_servers"): full_servers,
+        (AgentDefinition, "mock"): full_rules,
+        (Action, "exit"): full_exit,
+    },
     refused=REFUSED_KEYS,
     refused_values=REFUSED_VALUES,
 )
@@ -170,6 +163,7 @@ def check_agent(
     check.schedule()
     check.restart()
     check.reuse()
+    check.replicas()
     check.needs()
     check.worktree()
 
@@ -310,6 +304,10 @@ class _Check:
         elif self._agent.sandbox == "on":
             message = "cannot be combined with sandbox: on, because attempts would share the files in /tmp"
             self._bad("reuse", message, "remove one of the two")
+
+    def replicas(self) -> None:
+        if (self._agent.replicas or 1) > 1 and self._agent.backend == "human":
+            self._bad("replicas", "is not supported by backend human, which asks one person", "remove it")
 
     def needs(self) -> None:
         for index, label in enumerate(self._agent.needs.labels):

@@ -9,7 +9,6 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
@@ -46,81 +45,76 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """Variables of the kernel's environment that the program receives, besides the standard ones."""
 
 
-ENGINES: Final[Mapping[str, tuple[Engine, ...]]] = MappingProxyType(
-    {
-        "ssh": (
-            Engine(
-                argv=(
-                    *("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"),
-                    *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
-                    *("{args}", "{host}", "--", "{quoted}"),
-                ),
-                by="host",
-                takes=frozenset({"args"}),
-                environment=("SSH_AUTH_SOCK",),
+ENGINES: Final[Mapping[str, tuple[Engine, ...]]] = {
+    "ssh": (
+        Engine(
+            argv=(
+                *("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"),
+                *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
+                *("{args}", "{host}", "--", "{quoted}"),
             ),
+            by="host",
+            takes=frozenset({"args"}),
+            environment=("SSH_AUTH_SOCK",),
         ),
-        "slurm": (
-            Engine(
-                argv=(
-                    *("srun", "-Q", "-N1", "-n1", "--unbuffered", "--kill-on-bad-exit=1"),
-                    *("{args}", "--nodelist={host}", "--", "{far}"),
-                ),
-                takes=frozenset({"args", "host"}),
-                hello_seconds=QUEUED_SECONDS,
-                environment=("SLURM_CONF",),
+    ),
+    "slurm": (
+        Engine(
+            argv=(
+                *("srun", "-Q", "-N1", "-n1", "--unbuffered", "--kill-on-bad-exit=1"),
+                *("{args}", "--nodelist={host}", "--", "{far}"),
             ),
+            takes=frozenset({"args", "host"}),
+            hello_seconds=QUEUED_SECONDS,
+            environment=("SLURM_CONF",),
         ),
-        "kubectl": (
-            Engine(
-                argv=(
-                    *("kubectl", "exec", "-i", "{args}", "--namespace={namespace}", "--container={container}"),
-                    *("{pod}", "--", "{far}"),
-                ),
-                by="pod",
-                takes=frozenset({"args", "namespace", "container"}),
-                environment=("KUBECONFIG", *_PROXIES),
+    ),
+    "kubectl": (
+        Engine(
+            argv=(
+                *("kubectl", "exec", "-i", "{args}", "--namespace={namespace}", "--container={container}"),
+                *("{pod}", "--", "{far}"),
             ),
-            Engine(
-                argv=(
-                    *("kubectl", "run", "{fresh}", "-i", "--rm", "--quiet", "--restart=Never", "--image={image}"),
-                    *("{args}", "--namespace={namespace}", "--command", "--", "{far}"),
-                ),
-                by="image",
-                takes=frozenset({"args", "namespace"}),
-                hello_seconds=PULLED_SECONDS,
-                environment=("KUBECONFIG", *_PROXIES),
-            ),
+            by="pod",
+            takes=frozenset({"args", "namespace", "container"}),
+            environment=("KUBECONFIG", *_PROXIES),
         ),
-        "docker": (
-            Engine(
-                argv=("docker", "exec", "-i", "{args}", "{container}", "{far}"),
-                by="container",
-                takes=frozenset({"args"}),
-                environment=("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
+        Engine(
+            argv=(
+                *("kubectl", "run", "{fresh}", "-i", "--rm", "--quiet", "--restart=Never", "--image={image}"),
+                *("{args}", "--namespace={namespace}", "--command", "--", "{far}"),
             ),
-            Engine(
-                argv=("docker", "run", "-i", "--rm", "--init", "{args}", "{image}", "{far}"),
-                by="image",
-                takes=frozenset({"args"}),
-                hello_seconds=PULLED_SECONDS,
-                environment=("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
-            ),
+            by="image",
+            takes=frozenset({"args", "namespace"}),
+            hello_seconds=PULLED_SECONDS,
+            environment=("KUBECONFIG", *_PROXIES),
         ),
-        "ray": (
-            Engine(
-                argv=(
-                    *("{python}", "-I", RAY_RELAY, "--address={address}", "--resources={resources}"),
-                    *("--", "{far}"),
-                ),
-                takes=frozenset({"address", "resources", "python", "least", "most"}),
-                hello_seconds=QUEUED_SECONDS,
-                environment=("RAY_ADDRESS",),
-            ),
+    ),
+    "docker": (
+        Engine(
+            argv=("docker", "exec", "-i", "{args}", "{container}", "{far}"),
+            by="container",
+            takes=frozenset({"args"}),
+            environment=("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
         ),
-        "command": (Engine(argv=("{argv}", "{far}"), takes=frozenset({"argv"})),),
-    }
-)
+        Engine(
+            argv=("docker", "run", "-i", "--rm", "--init", "{args}", "{image}", "{far}"),
+            by="image",
+            takes=frozenset({"args"}),
+            hello_seconds=PULLED_SECONDS,
+            environment=("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
+        ),
+    ),
+    "ray": (
+        Engine(
+            argv=(*("{python}", "-I", RAY_RELAY, "--address={address}", "--resources={resources}"), *("--", "{far}")),
+            takes=frozenset({"address", "resources", "python", "least", "most"}),
+            hello_seconds=QUEUED_SECONDS,
+            environment=("RAY_ADDRESS",),
+        ),
+    ),
+    "command": (Engine(argv=("{argv}", "{far}"), takes=frozenset({"argv"})),),
+}
 """``via`` -> engines. ``join`` has none: such a node starts on its own."""
 COMMON: Final = frozenset({"via", "command", "labels", "workers"})
 _TEXTS: Final = ("host", "image", "container", "pod", "namespace", "address", "python")

@@ -26,7 +26,7 @@ from protocol.agent import AgentDefinition, Memory
 from protocol.agent_layout import KNOWLEDGE
 from protocol.agent_memory import CUT, Item, Note, SourceClass, least
 from protocol.memory_files import StoredEntry
-from protocol.names import NAME
+from protocol.names import NAME, split_instance
 from protocol.text import quoted
 
 TRIED: Final = 1000
@@ -168,7 +168,7 @@ def _piece(stored: StoredEntry, order: int = 0) -> _Piece:
     short = folded if len(folded) < len(one.value) else one.value
     if one.trust == "user":
         return _Piece(source, one.trust, _listed(one.key, one.value), _listed(one.key, short), order)
-    by = one.source.by if NAME.fullmatch(one.source.by) else ""
+    by = one.source.by if NAME.fullmatch(split_instance(one.source.by)[0]) else ""
     ids = ", ".join(one.source.messages[:5]) + (" and more" if len(one.source.messages) > 5 else "")
     origin = f"\nFrom {FROM[one.trust]}{f', noted by {by}' if by else ''}{f' ({ids})' if ids else ''}:\n"
     return _Piece(

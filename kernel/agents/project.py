@@ -128,7 +128,7 @@ def _fraction(node: Node) -> Node:
 
 
 PROJECT_SHAPES: Final = TypeRules(
-    short_forms=MappingProxyType({(ProjectLimits, "memory_reserve"): _fraction, (GuardSettings, "mock"): full_rules})
+    short_forms={(ProjectLimits, "memory_reserve"): _fraction, (GuardSettings, "mock"): full_rules}
 )
 
 

@@ -62,7 +62,8 @@ async def gone(catalog: Catalog, reader: Reader) -> tuple[AgentKey, ...]:
     """Return the agents that were registered from files which no longer exist."""
     names = frozenset(await trio.to_thread.run_sync(catalog.names))
     stored = await reader.read(agents.all)
-    return tuple(one.key for one in stored if one.origin == "file" and one.key not in names)
+    lost = (one.key for one in stored if one.origin == "file" and one.key not in names)
+    return tuple(key for key in lost if not catalog.defines(key))  # an instance is defined by its group
 
 
 async def settle_contexts(contexts: PersonalContexts, reader: Reader) -> None:

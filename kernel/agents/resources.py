@@ -24,6 +24,7 @@ from kernel.source.files import FileMissing, read_bytes
 from protocol.agent import AgentDefinition, McpServer
 from protocol.backends import COMMANDED
 from protocol.errors import Refused
+from protocol.names import split_instance
 from protocol.project import ProjectDefinition
 from protocol.redaction import named_secrets
 from protocol.tools import ProjectTool, Skill, placeholders
@@ -123,7 +124,7 @@ def resources_of(definition: AgentDefinition, project: ProjectDefinition, root: 
         skills=tuple(one.skill for one in skills),
         rules=rules,
         nested_rules=nested,
-        demands=tuple(f"{definition.name} {demand}" for demand in found),
+        demands=tuple(f"{split_instance(definition.name)[0]} {demand}" for demand in found),
         pinned=pinned,
     )
 

@@ -23,6 +23,7 @@ from protocol.agent import AgentDefinition, Schedule
 from protocol.backends import CLIS
 from protocol.errors import Refused
 from protocol.limits import AgentBudget
+from protocol.names import split_instance
 from protocol.project import ProjectDefinition
 from protocol.remote_ref import is_remote
 from protocol.trust import TRUST, TRUST_LIMIT_BYTES, Demand, Grant, Grants, TrustUnit, changes, unit
@@ -91,7 +92,7 @@ class TrustedFiles(NamedTuple):
 
 def demands(definition: AgentDefinition, project: ProjectDefinition, own: AgentResources = NOTHING) -> tuple[str, ...]:
     """Return the demands of an attempt of ``definition`` with its own resources, verbatim."""
-    found: list[str] = []
+    definition, found = _of_group(definition), list[str]()
     if definition.backend != MOCK and definition.model:
         try:
             way = route(definition, project)
@@ -119,7 +120,13 @@ def demands(definition: AgentDefinition, project: ProjectDefinition, own: AgentR
 def agent_units(definition: AgentDefinition, project: ProjectDefinition, own: AgentResources) -> tuple[TrustUnit, ...]:
     """Return the demands of ``definition`` and its own resources as one unit; empty without demands."""
     found = demands(definition, project, own)
-    return (unit(f"agent {definition.name}", found),) if found else ()
+    return (unit(f"agent {_of_group(definition).name}", found),) if found else ()
+
+
+def _of_group(definition: AgentDefinition) -> AgentDefinition:
+    """Return ``definition`` with the name of its group: trust in a group applies to each instance."""
+    name, number = split_instance(definition.name)
+    return msgspec.structs.replace(definition, name=name) if number else definition
 
 
 def schedule_units(definition: AgentDefinition) -> tuple[TrustUnit, ...]:

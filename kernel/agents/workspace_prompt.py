@@ -11,7 +11,7 @@ import msgspec
 
 from protocol.agent_memory import SourceClass
 from protocol.api.instructions import Handover
-from protocol.names import is_below, is_personal
+from protocol.names import group_of, is_below, is_personal
 from protocol.tools import CONTEXT_TOOLS
 
 
@@ -130,7 +130,8 @@ def _alone(context: PromptContext) -> str:
 
 
 def _workspace(context: PromptContext) -> str:
-    others = ", ".join(f"@{name}" for name in context.members if name != context.name) or "none"
+    own = (context.name, group_of(context.name))
+    others = ", ".join(f"@{name}" for name in context.members if name not in own) or "none"
     lines = [
         "# Where you are\n",
         f"You are @{context.name} in the workspace {context.space}. Other members: {others}.\n",

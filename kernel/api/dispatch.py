@@ -5,7 +5,6 @@ import re
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from functools import cache
-from types import MappingProxyType
 from typing import Any, Final, Literal, get_args, get_origin
 from urllib.parse import parse_qsl
 
@@ -133,7 +132,7 @@ KEY_LIMIT: Final = 200
 QUERY_FIELDS: Final = 32
 LARGE_BYTES: Final = 64 * 1024
 """Length of a body from which it is decoded in a thread."""
-NO_ARGS: Final[Mapping[str, str]] = MappingProxyType({})
+NO_ARGS: Final[Mapping[str, str]] = {}
 
 
 class _Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

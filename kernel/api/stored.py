@@ -1,15 +1,16 @@
 """Answers of read routes without a kernel, from the log that the last kernel stored. Nothing is written.
 
-The handlers are the kernel's. Those that need more than the log and the files are refused. The others never suspend
-here, so no event loop runs.
+The handlers are the kernel's. Those that need more than the log and the files are refused. The others run in an event
+loop of their own, because some read files in a thread. Streams of stored events never suspend, so they need none.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn
 from urllib.parse import unquote
+
+import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.api.dispatch import RawRequest, answer_of, decode
@@ -20,14 +21,14 @@ from kernel.workflows.load import Definitions, definitions
 from protocol.discovery import DATABASE
 from protocol.errors import Refused
 
-T = TypeVar("T")
-
 
 class _Absent:
     """Service that only a kernel has."""
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, *_: object) -> NoReturn:
         raise _needs_kernel()
+
+    __call__ = __iter__ = __getattr__
 
 
 class _Services(SimpleNamespace):
@@ -57,7 +58,7 @@ def pieces(root: Path, state: Path, environ: Mapping[str, str], target: str, now
     files = _Services(catalog=catalog, definitions=current, environ=environ)
     services: Any = _Services(store=store, files=files)
     asked = RawRequest({}, query.encode(), b"", {name: unquote(text) for name, text in variables.items()})
-    result = _now(answer_of(services, route, *decode(route, asked)))
+    result = trio.run(answer_of, services, route, *decode(route, asked))
     if isinstance(result, Stream):
         return _passing(result.pieces)
     body = (result if isinstance(result, Response) else json_reply(result)).body
@@ -65,17 +66,15 @@ def pieces(root: Path, state: Path, environ: Mapping[str, str], target: str, now
 
 
 def _passing(stream: AsyncGenerator[bytes, None]) -> Iterator[bytes]:
-    with suppress(StopAsyncIteration):
-        while True:
-            yield _now(anext(stream))
-
-
-def _now(waiting: Awaitable[T]) -> T:
-    """Return the result of ``waiting``, which is refused if it waits for anything."""
-    try:
-        next(waiting.__await__())
-    except StopIteration as ended:
-        return cast("T", ended.value)
-    except RuntimeError as error:  # a thread, without an event loop
-        raise _needs_kernel() from error
-    raise _needs_kernel()
+    """Yield the pieces of ``stream``, which is refused if it waits for anything."""
+    while True:
+        try:
+            next(anext(stream).__await__())
+        except StopAsyncIteration:
+            return
+        except StopIteration as ended:
+            yield ended.value
+            continue
+        except RuntimeError as error:  # a thread, without an event loop
+            raise _needs_kernel() from error
+        raise _needs_kernel()

@@ -146,7 +146,10 @@ class WebSocket:
         if self._closed:
             return
         if message is None:
-            await self._leave_behind()
+            if not self._answered:
+                await self._respond(500, [(b"content-length", b"0")])
+                await self.send(EndBody(stream_id=_STREAM_ID))
+            await self._end(CloseReason.INTERNAL_ERROR)
             return
         match message["type"]:
             case "websocket.accept":
@@ -188,12 +191,6 @@ class WebSocket:
         self._answered = True
         fields = [*headers, (b"connection", b"close")]
         await self.send(Response(stream_id=_STREAM_ID, status_code=status, headers=fields))
-
-    async def _leave_behind(self) -> None:
-        if not self._answered:
-            await self._respond(500, [(b"content-length", b"0")])
-            await self.send(EndBody(stream_id=_STREAM_ID))
-        await self._end(CloseReason.INTERNAL_ERROR)
 
     async def _write(self, event: events.Event) -> None:
         assert self._wire is not None, "nothing is written before it was accepted"

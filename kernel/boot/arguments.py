@@ -6,7 +6,7 @@ import gc
 import os
 import socket
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kernel.boot.service_end import KeptBy
 from kernel.boot.state_dir import Locked
@@ -61,7 +61,9 @@ def parse_arguments(words: list[str]) -> KernelArguments:
     parser = argparse.ArgumentParser(prog="python -I -m kernel", description="The agent-worker kernel of one project.")
     parser.add_argument("--project", default=os.getcwd(), help="the project's root (default: working directory)")
     parser.add_argument("--foreground", action="store_true", help="log to standard error, stop on Ctrl-C")
-    parser.add_argument("--trust", action="store_true", help="allow agents to run the commands in the project's files")
+    parser.add_argument(
+        "--trust", dest="trusted", action="store_true", help="allow agents to run the commands in the project's files"
+    )
     for name, kind in (("--handover", int), ("--returned", str), ("--trial", int)):
         parser.add_argument(name, type=kind, help=argparse.SUPPRESS)
     given = parser.parse_args(words)
@@ -77,16 +79,8 @@ def parse_arguments(words: list[str]) -> KernelArguments:
         home = os.path.abspath(state_home(os.environ.get("AGENT_WORKER_HOME"), os.path.expanduser("~")))
     except ValueError as error:
         parser.error(str(error))
-    return KernelArguments(
-        project=project,
-        home=home,
-        state=project_state(home, project),
-        foreground=given.foreground,
-        trusted=given.trust,
-        handover=given.handover,
-        returned=given.returned,
-        trial=given.trial,
-    )
+    resolved: dict[str, Any] = {"project": project, "home": home, "state": project_state(home, project)}
+    return KernelArguments(**{**vars(given), **resolved})
 
 
 COLLECTED_AFTER: Final = (2_000, 20, 20)

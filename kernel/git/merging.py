@@ -11,7 +11,6 @@ import socket
 import stat
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -27,9 +26,11 @@ from protocol.api.runs import MergedBranch
 from protocol.errors import Refused
 from protocol.names import instruction_id, run_id
 
-PLAIN: Final[Mapping[str, str]] = MappingProxyType(
-    {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"}
-)
+PLAIN: Final[Mapping[str, str]] = {
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_ATTR_NOSYSTEM": "1",
+}
 """Variables that exclude the user's configuration: a merge depends only on its input."""
 _PLAIN_SETTINGS: Final[tuple[Setting, ...]] = (("core.attributesFile", "/dev/null"), ("merge.directoryRenames", "true"))
 FILE_BYTES: Final = 100 * 2**20

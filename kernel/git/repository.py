@@ -185,20 +185,28 @@ class Repository:
         """Return the changes in ``tree``, including new files, without changing it. Raises Refused (setup_failed)."""
         async with self.over(tree, box) as (view, inside):
             await self._add_new(inside)
-            numbers = await self.git.said(inside, "diff", "--numstat", "-z", *_PLAIN, tree.base)
-            text, truncated = b"", False
-            if patch:
-                diff = await self.git.run(inside, "diff", *_PLAIN, tree.base, limit_bytes=PATCH_BYTES)
-                if not diff.ok and not diff.truncated:
-                    raise failed(f"git diff failed: {self.git.why(diff)}")
-                text, truncated = diff.stdout, diff.truncated
+            found = await self._compared(inside, tree.base, patch=patch)
             shown = ("log", "-z", "--format=%H%x09%s", f"--max-count={COMMITS}", f"{tree.base}..HEAD")
             log = await self.git.said(view, *shown)
+        logged = (row.decode("utf-8", "replace").partition("\t") for row in log.split(b"\0") if row)
+        return msgspec.structs.replace(found, commits=tuple((commit, subject) for commit, _tab, subject in logged))
+
+    async def between(self, repository: str, since: str, until: str, *, patch: bool = False) -> TreeChanges:
+        """Return the changes between two commits. Raises Refused (setup_failed, bad_definition)."""
+        async with self.git.view(GitDirectory(repository, repository, "")) as view:
+            return await self._compared(view, since, until, patch=patch)
+
+    async def _compared(self, view: GitView, *commits: str, patch: bool) -> TreeChanges:
+        numbers = await self.git.said(view, "diff", "--numstat", "-z", *_PLAIN, *commits)
+        text, truncated = b"", False
+        if patch:
+            diff = await self.git.run(view, "diff", *_PLAIN, *commits, limit_bytes=PATCH_BYTES)
+            if not diff.ok and not diff.truncated:
+                raise failed(f"git diff failed: {self.git.why(diff)}")
+            text, truncated = diff.stdout, diff.truncated
         counted = (os.fsdecode(row).split("\t", 2) for row in numbers.split(b"\0") if row)
         files = tuple(ChangedFile(row[2], _count(row[0]), _count(row[1])) for row in counted if len(row) == 3)
-        logged = (row.decode("utf-8", "replace").partition("\t") for row in log.split(b"\0") if row)
-        commits = tuple((commit, subject) for commit, _tab, subject in logged)
-        return TreeChanges(files, commits, text.decode("utf-8", "replace"), truncated)
+        return TreeChanges(files, (), text.decode("utf-8", "replace"), truncated)
 
     async def tip(self, tree: Worktree, *, box: Sandbox | None = None) -> str | None:
         """Return the commit of the branch, updated from the clone of a confined agent; None if it was deleted.

@@ -15,7 +15,6 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -72,25 +71,23 @@ SETTINGS: Final[tuple[Setting, ...]] = (
 )
 """Settings that override every configuration. Transports are controlled by ``GIT_ALLOW_PROTOCOL``."""
 
-VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "LC_ALL": "C",
-        "GIT_ALLOW_PROTOCOL": "",
-        "GIT_PROTOCOL_FROM_USER": "0",
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_LFS_SKIP_SMUDGE": "1",
-        "GIT_NO_REPLACE_OBJECTS": "1",
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_LITERAL_PATHSPECS": "1",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ASKPASS": "/bin/false",
-        "SSH_ASKPASS": "/bin/false",
-        "GIT_SSH_COMMAND": "/bin/false",
-        "GIT_EDITOR": "/bin/false",
-        "GIT_SEQUENCE_EDITOR": "/bin/false",
-        "GIT_PAGER": "cat",
-    }
-)
+VARIABLES: Final[Mapping[str, str]] = {
+    "LC_ALL": "C",
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_PROTOCOL_FROM_USER": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_LFS_SKIP_SMUDGE": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "/bin/false",
+    "SSH_ASKPASS": "/bin/false",
+    "GIT_SSH_COMMAND": "/bin/false",
+    "GIT_EDITOR": "/bin/false",
+    "GIT_SEQUENCE_EDITOR": "/bin/false",
+    "GIT_PAGER": "cat",
+}
 
 SECONDS: Final = 600.0
 """Timeout for one git command: a checkout of a large repository takes minutes."""
@@ -105,7 +102,7 @@ _numbers: Final = itertools.count(1)
 
 
 class GitCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """How to run git: it is found on ``path`` or, on a node, at ``program``."""
+    """Settings for running git, which is found on ``path`` or, on a node, at ``program``."""
 
     launcher: Launcher
     path: str

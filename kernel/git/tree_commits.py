@@ -11,7 +11,6 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -31,7 +30,7 @@ _SUBMODULE: Final = "160000 "
 _SLASH: Final = ord("/")
 _OLD_GIT: Final = 129
 """Exit code of git for an unknown option."""
-_NO_OBJECTS: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_OBJECTS: Final[Mapping[str, str]] = {}
 
 
 class WritableTree(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from protocol.api.runs import RunOptions
 from protocol.errors import accepted
 from protocol.inspection import Plan, PlannedMember, PlannedStep, SoloWorkflow
 from protocol.limits import RunBudget
-from protocol.names import check_tag, workflow_space
+from protocol.names import check_tag, split_instance, workflow_space
 from protocol.target import find_mentions
 from protocol.yaml_writer import document
 
@@ -122,7 +122,7 @@ def solo_workflow(root: Path, asked: str) -> SoloWorkflow:
             definition.soul if managed is None else managed.traits,
         )
 
-    parts = [part(member) for member in loaded.members]
+    parts = [part(member) for member in loaded.members if not split_instance(member.name)[1]]
     named = {one.definition.name for one in catalog.survey().loaded}
     solo = solo_of(loaded.definition, parts, named)
     told: dict[str, Any] = msgspec.to_builtins(solo.definition)

@@ -1,7 +1,6 @@
 """Reference pages of files: every key with its type, default and meaning, generated from the model of Structs."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -13,13 +12,11 @@ from protocol.inspection import Kind
 from protocol.project import ProjectDefinition, ProjectLimits
 from protocol.workflow import Ref, WorkflowDefinition
 
-_INTRODUCTIONS: Final[Mapping[Kind, tuple[str, str]]] = MappingProxyType(
-    {
-        "agent": ("The agent file", "`.agents/<name>.yaml`: one agent, identified by the file name."),
-        "workflow": ("The workflow file", "`.workflows/<name>.yaml`: agents that work together, and their kickoff."),
-        "project": ("The project file", "`.agents.yaml` (or `moniro.yaml`) in the project root. Optional."),
-    }
-)
+_INTRODUCTIONS: Final[Mapping[Kind, tuple[str, str]]] = {
+    "agent": ("The agent file", "`.agents/<name>.yaml`: one agent, identified by the file name."),
+    "workflow": ("The workflow file", "`.workflows/<name>.yaml`: agents that work together, and their kickoff."),
+    "project": ("The project file", "`.agents.yaml` (or `moniro.yaml`) in the project root. Optional."),
+}
 _COMMON: Final = (
     "An unknown or duplicate key is an error. Text is used as written, even if it looks like another type; "
     "`yes` and `no` are not truth values. Durations are `200ms`, `30s`, `10m`, `2h`, `1d`, or a number of "
@@ -29,29 +26,23 @@ _CHECK: Final = (
     "`awk validate` reports errors in a file, `awk config` shows the effective values, and `awk schema {0}` prints a "
     "JSON Schema for editors."
 )
-_NAMES: Final[Mapping[type, str]] = MappingProxyType(
-    {str: "text", int: "whole number", float: "number", bool: "`true` or `false`"}
-)
-_SPECIAL: Final[Mapping[tuple[type, str], str]] = MappingProxyType(
-    {
-        (AgentDefinition, "mock"): "list of [Rule](#rule), or of the [Action](#action)s of one",
-        (Ref, "mock"): "list of [Rule](#rule), or of the [Action](#action)s of one",
-        (Action, "exit"): "text (a signal), whole number (an exit code), or [MockExit](#mockexit)",
-        (WorkflowDefinition, "agents"): "name -> [Ref](#ref), or an inline agent ([its keys](agent.md))",
-        (ProjectDefinition, "agents"): "name -> path of a file, or an inline agent ([its keys](agent.md)); or a list",
-        (ProjectLimits, "memory_reserve"): "`10%`, or a number from 0 to 0.9",
-    }
-)
-_NAMED_STRUCTS: Final[Mapping[tuple[type, str], tuple[type[msgspec.Struct], ...]]] = MappingProxyType(
-    {
-        (AgentDefinition, "mock"): (Rule, Action),
-        (Ref, "mock"): (Rule, Action),
-        (Action, "exit"): (MockExit,),
-        (WorkflowDefinition, "agents"): (Ref,),
-    }
-)
+_NAMES: Final[Mapping[type, str]] = {str: "text", int: "whole number", float: "number", bool: "`true` or `false`"}
+_SPECIAL: Final[Mapping[tuple[type, str], str]] = {
+    (AgentDefinition, "mock"): "list of [Rule](#rule), or of the [Action](#action)s of one",
+    (Ref, "mock"): "list of [Rule](#rule), or of the [Action](#action)s of one",
+    (Action, "exit"): "text (a signal), whole number (an exit code), or [MockExit](#mockexit)",
+    (WorkflowDefinition, "agents"): "name -> [Ref](#ref), or an inline agent ([its keys](agent.md))",
+    (ProjectDefinition, "agents"): "name -> path of a file, or an inline agent ([its keys](agent.md)); or a list",
+    (ProjectLimits, "memory_reserve"): "`10%`, or a number from 0 to 0.9",
+}
+_NAMED_STRUCTS: Final[Mapping[tuple[type, str], tuple[type[msgspec.Struct], ...]]] = {
+    (AgentDefinition, "mock"): (Rule, Action),
+    (Ref, "mock"): (Rule, Action),
+    (Action, "exit"): (MockExit,),
+    (WorkflowDefinition, "agents"): (Ref,),
+}
 """Structs that the texts of _SPECIAL name, so that the page describes them."""
-_ELSEWHERE: Final[Mapping[type, Kind]] = MappingProxyType({AgentDefinition: "agent"})
+_ELSEWHERE: Final[Mapping[type, Kind]] = {AgentDefinition: "agent"}
 """Structs that another page describes, by the kind of that page."""
 
 

@@ -4,7 +4,6 @@ An editor sees one file and no environment, so ``validate`` may still refuse a f
 """
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -40,16 +39,12 @@ DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 
 Schema = dict[str, Any]
 _PERCENT: Final = r"^[0-9]{1,3}(\.[0-9]{1,3})? ?%$"
-_SCALARS: Final[Mapping[type, str]] = MappingProxyType(
-    {str: "string", int: "integer", float: "number", bool: "boolean"}
-)
-_TITLES: Final[Mapping[Kind, str]] = MappingProxyType(
-    {
-        "agent": "An agent: .agents/<name>.yaml",
-        "workflow": "A workflow: .workflows/<name>.yaml",
-        "project": "The project: .agents.yaml or moniro.yaml",
-    }
-)
+_SCALARS: Final[Mapping[type, str]] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_TITLES: Final[Mapping[Kind, str]] = {
+    "agent": "An agent: .agents/<name>.yaml",
+    "workflow": "A workflow: .workflows/<name>.yaml",
+    "project": "The project: .agents.yaml or moniro.yaml",
+}
 
 
 class Root(msgspec.Struct, frozen=True):
@@ -59,14 +54,12 @@ class Root(msgspec.Struct, frozen=True):
     rules: TypeRules
 
 
-_PROJECT: Final = TypeRules(refused=MappingProxyType({**AGENT_SHAPES.refused, **PROJECT_SHAPES.refused}))
-ROOTS: Final[Mapping[Kind, Root]] = MappingProxyType(
-    {
-        "agent": Root(AgentDefinition, AGENT_SHAPES),
-        "workflow": Root(WorkflowDefinition, WORKFLOW_SHAPES),
-        "project": Root(ProjectDefinition, _PROJECT),
-    }
-)
+_PROJECT: Final = TypeRules(refused={**AGENT_SHAPES.refused, **PROJECT_SHAPES.refused})
+ROOTS: Final[Mapping[Kind, Root]] = {
+    "agent": Root(AgentDefinition, AGENT_SHAPES),
+    "workflow": Root(WorkflowDefinition, WORKFLOW_SHAPES),
+    "project": Root(ProjectDefinition, _PROJECT),
+}
 
 
 def schema_text(kind: Kind) -> str:
@@ -193,65 +186,55 @@ def _declared_agents(writing: _Writing) -> Schema:
     return {"anyOf": [named, {"type": "array", "items": either}]}
 
 
-_SPECIAL: Final[Mapping[tuple[type, str], Callable[[_Writing], Schema]]] = MappingProxyType(
-    {
-        # Definitions, names of servers of .mcp.json, or all its servers.
-        (AgentDefinition, "mcp_servers"): lambda writing: {
-            "anyOf": [
-                {"type": "object", "additionalProperties": writing.reference(McpServer)},
-                {"type": "array", "items": {"type": "string"}},
-                {"const": MCP_FILE},
-            ]
-        },
-        (AgentDefinition, "mock"): _script,
-        (Ref, "mock"): _script,
-        # The name of a signal, an exit code, or both as a mapping.
-        (Action, "exit"): lambda writing: {
-            "anyOf": [
-                {"type": "string"},
-                {"type": "integer", "minimum": 0, "maximum": 255},
-                writing.reference(MockExit),
-            ]
-        },
-        (WorkflowDefinition, "agents"): lambda writing: {
-            "type": "object",
-            "minProperties": 1,
-            "propertyNames": _NAMES,
-            "additionalProperties": {"anyOf": [writing.reference(Ref), writing.reference(AgentDefinition)]},
-        },
-        # The id alone, or the terms.
-        (WorkflowDefinition, "verdict"): lambda writing: {"anyOf": [_NAME, writing.reference(VerdictTerms)]},
-        (ProjectDefinition, "agents"): _declared_agents,
-    }
-)
+_SPECIAL: Final[Mapping[tuple[type, str], Callable[[_Writing], Schema]]] = {
+    # Definitions, names of servers of .mcp.json, or all its servers.
+    (AgentDefinition, "mcp_servers"): lambda writing: {
+        "anyOf": [
+            {"type": "object", "additionalProperties": writing.reference(McpServer)},
+            {"type": "array", "items": {"type": "string"}},
+            {"const": MCP_FILE},
+        ]
+    },
+    (AgentDefinition, "mock"): _script,
+    (Ref, "mock"): _script,
+    # The name of a signal, an exit code, or both as a mapping.
+    (Action, "exit"): lambda writing: {
+        "anyOf": [{"type": "string"}, {"type": "integer", "minimum": 0, "maximum": 255}, writing.reference(MockExit)]
+    },
+    (WorkflowDefinition, "agents"): lambda writing: {
+        "type": "object",
+        "minProperties": 1,
+        "propertyNames": _NAMES,
+        "additionalProperties": {"anyOf": [writing.reference(Ref), writing.reference(AgentDefinition)]},
+    },
+    # The id alone, or the terms.
+    (WorkflowDefinition, "verdict"): lambda writing: {"anyOf": [_NAME, writing.reference(VerdictTerms)]},
+    (ProjectDefinition, "agents"): _declared_agents,
+}
 """Schemas of keys with short forms that their types do not express. They refer to other Structs."""
-_FIXED: Final[Mapping[tuple[type, str], Schema]] = MappingProxyType(
-    {
-        (AgentDefinition, "name"): _NAME,
-        (Ref, "ref"): _NAME,
-        (WorkflowDefinition, "name"): _NAME,
-        (VerdictTerms, "id"): _NAME,
-        # A text: the loader uses the written form, whatever type YAML infers.
-        (Param, "default"): {"type": ["string", "number", "boolean"]},
-        (ProjectLimits, "memory_reserve"): {
-            "anyOf": [{"type": "string", "pattern": _PERCENT}, {"type": "number", "minimum": 0, "maximum": 0.9}]
+_FIXED: Final[Mapping[tuple[type, str], Schema]] = {
+    (AgentDefinition, "name"): _NAME,
+    (Ref, "ref"): _NAME,
+    (WorkflowDefinition, "name"): _NAME,
+    (VerdictTerms, "id"): _NAME,
+    # A text: the loader uses the written form, whatever type YAML infers.
+    (Param, "default"): {"type": ["string", "number", "boolean"]},
+    (ProjectLimits, "memory_reserve"): {
+        "anyOf": [{"type": "string", "pattern": _PERCENT}, {"type": "number", "minimum": 0, "maximum": 0.9}]
+    },
+}
+"""Schemas of keys with short forms that their types do not express. They refer to no Struct."""
+_BETWEEN: Final[Mapping[type, Schema]] = {
+    AgentDefinition: {
+        "if": _backend("mock"),
+        "then": {"required": ["mock"]},
+        "else": {
+            "if": _backend("exec"),
+            "then": {"required": ["command"]},
+            "else": {"if": {"not": _backend("human")}, "then": {"required": ["model"]}},
         },
     }
-)
-"""Schemas of keys with short forms that their types do not express. They refer to no Struct."""
-_BETWEEN: Final[Mapping[type, Schema]] = MappingProxyType(
-    {
-        AgentDefinition: {
-            "if": _backend("mock"),
-            "then": {"required": ["mock"]},
-            "else": {
-                "if": _backend("exec"),
-                "then": {"required": ["command"]},
-                "else": {"if": {"not": _backend("human")}, "then": {"required": ["model"]}},
-            },
-        }
-    }
-)
+}
 """Conditions that relate several keys of a Struct."""
 
 

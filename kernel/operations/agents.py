@@ -32,7 +32,7 @@ from protocol.api.agents import (
     as_written,
 )
 from protocol.errors import Refused, accepted
-from protocol.names import DEFAULT_TAG, AgentKey, InstructionId, check_name, place_of, split_space
+from protocol.names import DEFAULT_TAG, AgentKey, InstructionId, check_name, group_of, place_of, split_space
 
 
 class AgentPatch(AgentSettings, frozen=True, kw_only=True):
@@ -270,7 +270,7 @@ async def stop_agent(
     answer = await _change(asked, store, files, steering.stop_agent)
     if asked.wait:
         key = agent_key(store, asked.name)
-        await processes.attempts.until_gone(lambda leased: leased.agent == key)
+        await processes.attempts.until_gone(lambda leased: key in (leased.agent, group_of(leased.agent)))
     return answer
 
 

@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing, suppress
-from types import MappingProxyType
 from typing import Annotated, Any, Final, NamedTuple
 
 import apsw
@@ -231,12 +230,10 @@ def page_end(end: ArchiveEnd) -> bytes:
     return f"{END_OF_PAGE}{counts}.\n".encode()
 
 
-WRITERS: Final[Mapping[Format, Writer]] = MappingProxyType(
-    {
-        "jsonl": Writer("application/x-ndjson; charset=utf-8", _line, rows_as_lines, _line),
-        "md": Writer("text/markdown; charset=utf-8", page_head, rows_as_page, page_end),
-    }
-)
+WRITERS: Final[Mapping[Format, Writer]] = {
+    "jsonl": Writer("application/x-ndjson; charset=utf-8", _line, rows_as_lines, _line),
+    "md": Writer("text/markdown; charset=utf-8", page_head, rows_as_page, page_end),
+}
 
 
 def fenced(text: str) -> Lines:
@@ -378,19 +375,17 @@ def page_of_entry(row: ArchivedEntry) -> Lines:
             yield from fenced(text)
 
 
-PARTS: Final[Mapping[Part, PartRow]] = MappingProxyType(
-    {
-        CHANNEL: PartRow(archive.channel, "Channel", page_of_message),
-        RESOURCES: PartRow(archive.kept_texts, "Resources", page_of_resource),
-        DOCUMENTS: PartRow(archive.versions, "Documents", page_of_version),
-        SUGGESTIONS: PartRow(archive.suggested, "Suggestions", page_of_suggestion),
-        TASKS: PartRow(archive.planned, "Tasks", page_of_task),
-        VOTES: PartRow(archive.votes, "Votes", page_of_vote),
-        STATUSES: PartRow(archive.statuses, "Statuses", page_of_status),
-        INSTRUCTIONS: PartRow(archive.instructions, "Instructions", page_of_instruction),
-        TRANSCRIPT: PartRow(archive.transcript, "Transcript", page_of_entry),
-    }
-)
+PARTS: Final[Mapping[Part, PartRow]] = {
+    CHANNEL: PartRow(archive.channel, "Channel", page_of_message),
+    RESOURCES: PartRow(archive.kept_texts, "Resources", page_of_resource),
+    DOCUMENTS: PartRow(archive.versions, "Documents", page_of_version),
+    SUGGESTIONS: PartRow(archive.suggested, "Suggestions", page_of_suggestion),
+    TASKS: PartRow(archive.planned, "Tasks", page_of_task),
+    VOTES: PartRow(archive.votes, "Votes", page_of_vote),
+    STATUSES: PartRow(archive.statuses, "Statuses", page_of_status),
+    INSTRUCTIONS: PartRow(archive.instructions, "Instructions", page_of_instruction),
+    TRANSCRIPT: PartRow(archive.transcript, "Transcript", page_of_entry),
+}
 """Parts of an archive, in order."""
 
 

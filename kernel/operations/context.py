@@ -68,6 +68,7 @@ from protocol.names import (
     is_below,
     is_personal,
     number_of,
+    place_of,
     split_space,
 )
 from protocol.standby import StandbyState
@@ -161,12 +162,13 @@ class ProcessControl(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KernelIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity of the kernel. ``project`` is the root's path; ``url`` ends without a slash."""
+    """Identity of the kernel. ``project`` is the root, ``home`` has all projects' states; ``url`` has no last slash."""
 
     pid: int
     url: str
     version: str
     project: str
+    home: str
     term: int
     """Number of the kernel. Each new kernel of the project has a higher number, and nodes refuse lower ones."""
 
@@ -324,9 +326,16 @@ def space_of(store: StoreAccess, text: str) -> SpaceId:
 
 
 def agent_key(store: StoreAccess, text: str) -> AgentKey:
-    """Return the key of the agent ``text``; ``bob@review:main`` is bob in that newest run."""
+    """Return the key of ``text``; ``bob@review:main`` is a member of that newest run. Raises Refused."""
     name, at, place = text.partition("@")
-    return inline_key(name, space_of(store, place)) if at else AgentKey(text)
+    if not at:
+        return AgentKey(text)
+    space = space_of(store, place)
+    keys = {str(one.name): one.key for one in store.reader.now(agents.members, space)}
+    if keys and name not in keys:
+        text = f"{name[:60]} is not a member of {place_of(space)}"
+        raise Refused("not_a_participant", text, f"members: {', '.join(keys)}")
+    return keys.get(name) or inline_key(name, space)
 
 
 def context_of(store: StoreAccess, files: ProjectFiles, key: AgentKey) -> ContextPlace:

@@ -275,8 +275,7 @@ def _change(
     actor: Actor,
     change: DocumentChange,
 ) -> DocumentChanged:
-    author, key = actor.author, actor.call_key
-    return transitions.change(tx, asked.space, asked.file, change, asked.reason, author=author, call_key=key)
+    return transitions.change(tx, asked.space, asked.file, change, asked.reason, author=actor.author)
 
 
 def history(conn: apsw.Connection, asked: DocumentHistoryRequest, actor: Actor) -> DocumentHistory:
@@ -318,26 +317,19 @@ def suggest(tx: Transaction, asked: DocumentSuggestRequest, actor: Actor) -> Sug
         since=asked.if_version,
         deletes_most=asked.deletes_most,
         author=actor.author,
-        call_key=actor.call_key,
     )
 
 
 def accept(tx: Transaction, asked: SuggestionVerdict, actor: Actor) -> SuggestionMade:
     """Accept a suggestion for a document that you own. It becomes the newest version, merged with later changes. Fails
     if they conflict."""
-    author, key = actor.author, actor.call_key
-    return transitions.decide(
-        tx, asked.space, asked.suggestion, asked.reason, accepts=True, author=author, call_key=key
-    )
+    return transitions.decide(tx, asked.space, asked.suggestion, asked.reason, accepts=True, author=actor.author)
 
 
 def reject(tx: Transaction, asked: SuggestionVerdict, actor: Actor) -> SuggestionMade:
     """Reject a suggestion for a document that you own, or withdraw your own suggestion. Give the reason for the
     author."""
-    author, key = actor.author, actor.call_key
-    return transitions.decide(
-        tx, asked.space, asked.suggestion, asked.reason, accepts=False, author=author, call_key=key
-    )
+    return transitions.decide(tx, asked.space, asked.suggestion, asked.reason, accepts=False, author=actor.author)
 
 
 DOCUMENTS = "/spaces/<space>/documents"

@@ -77,21 +77,20 @@ def give_scope(tx: Transaction, asked: GrantRequest) -> GrantInfo:
 def pass_on(tx: Transaction, asked: PassOnRequest, actor: Actor) -> GrantChanged:
     """Give a colleague one of your own scopes within the limits of your own grant, or approve a waiting call. Returns
     the grant. Fails if you do not have the scope."""
-    author, key = actor.attempt, actor.call_key
     if asked.request is not None:
         if asked.scope is not None or asked.until is not None or (asked.uses or 1) != 1:
             raise Refused("bad_request", "a request is for one call: it excludes scope, until and uses")
-        return transitions.answer(tx, asked.space, asked.request, author=author, call_key=key)
+        return transitions.answer(tx, asked.space, asked.request, author=actor.attempt)
     if asked.scope is None or asked.to is None:
         raise Refused("bad_request", "scope and receiver are missing", "give scope and to, or request")
     wanted = WantedGrant(asked.scope, until_ms(asked.until, tx.now_ms), asked.uses)
-    return transitions.give(tx, asked.space, wanted, asked.to, author=author, call_key=key)
+    return transitions.give(tx, asked.space, wanted, asked.to, author=actor.attempt)
 
 
 def revoke(tx: Transaction, asked: OneGrantRequest, actor: Actor) -> GrantInfo | GrantChanged:
     """Revoke a grant that you gave. Grants derived from it end as well."""
     space = None if actor.identity is None else actor.identity.space
-    revoked = transitions.revoke(tx, space, asked.grant, author=actor.author, call_key=actor.call_key)
+    revoked = transitions.revoke(tx, space, asked.grant, author=actor.author)
     return _info(tx, revoked) if space is None else revoked
 
 

@@ -1,7 +1,7 @@
 """Instructions: progress, prompts, lists, queues and inboxes; cancel, retry, answer and promote."""
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Final
 
 import apsw
 import msgspec
@@ -41,7 +41,9 @@ from protocol.api.instructions import (
 from protocol.api.messages import Inbox
 from protocol.errors import Refused
 from protocol.instruction import LARGEST
-from protocol.names import SpaceId, name_of, place_of
+from protocol.names import SpaceId, name_of, number_of, place_of
+
+ASKING: Final = 8
 
 
 class OneInstruction(Ask, frozen=True, kw_only=True):
@@ -55,6 +57,8 @@ class EntriesRequest(OneInstruction, frozen=True, kw_only=True):
 
     limit: Limit = 100
     after: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Number of the last entry that was read.")] = 0
+    newest: Annotated[bool, msgspec.Meta(description="Return the last entries instead of the first.")] = False
+    details: Annotated[bool, msgspec.Meta(description="Include the instruction and its open question.")] = False
 
 
 class RetryRequest(OneInstruction, frozen=True, kw_only=True):
@@ -131,12 +135,18 @@ async def prompt(asked: OneInstruction, store: StoreAccess, files: ProjectFiles,
     )
 
 
-def list_entries(conn: apsw.Connection, asked: EntriesRequest) -> EntryList:
-    """List the entries of an instruction, from the start or after an entry."""
-    found = entries.transcript(conn, asked.id, asked.after, asked.limit)
+def list_entries(conn: apsw.Connection, asked: EntriesRequest, now_ms: int) -> EntryList:
+    """List the entries of an instruction: from the start, after an entry, or the newest."""
+    after = entries.before_last(conn, number_of(asked.id, "i"), asked.limit) if asked.newest else asked.after
+    found = entries.transcript(conn, asked.id, after, asked.limit)
     if found is None:
         raise _unknown(asked.id)
-    return found
+    if not asked.details:
+        return found
+    info = show(conn, asked, now_ms)
+    asking = info.message_ids[-ASKING:] if info.standing == "person" and info.waits_for == "person" else ()
+    said = messages.these(conn, (number_of(one, "m") or 0 for one in asking))
+    return msgspec.structs.replace(found, instruction=info, messages=said)
 
 
 def _unknown(name: str) -> Refused:

@@ -151,15 +151,8 @@ async def share_with(asked: ShareWithRequest, actor: Actor, store: StoreAccess, 
     shared, withheld = curation.share(
         lambda key: None if (one := memory.find(key)) is None else one.entry, asked.keys, here
     )
-    return await store.writer.commit(
-        share,
-        identity.space,
-        (colleague.key, colleague.name),
-        shared,
-        tuple(withheld),
-        author=actor.attempt,
-        call_key=actor.call_key,
-    )
+    receiver = (colleague.key, colleague.name)
+    return await store.writer.commit(share, identity.space, receiver, shared, tuple(withheld), author=actor.attempt)
 
 
 def _colleague(actor: Actor, name: str, store: StoreAccess) -> SpaceMember:

@@ -73,7 +73,7 @@ def channel_send(tx: Transaction, asked: ChannelSendRequest, actor: Actor) -> Ch
     mentions are woken. Returns the message id and the instructions it created. To get an answer before you continue,
     use ask_agent."""
     draft = Draft(kind="said", space=asked.space, sender=actor.name, text=asked.message, author=actor.author)
-    appended = append(tx, draft, call_key=actor.call_key)
+    appended = append(tx, draft)
     return ChannelSendResult(
         message_id=appended.message_id, instruction_ids=appended.instruction_ids, not_woken=appended.not_woken
     )
@@ -137,7 +137,7 @@ def create_feedback(tx: Transaction, asked: FeedbackRequest) -> FeedbackAdded:
 def feedback_submit(tx: Transaction, asked: FeedbackSubmitRequest, actor: Actor) -> FeedbackSubmitResult:
     """Send feedback to the people who run you about a tool, a message or an instruction that hinders your work. You get
     no answer: use ask_agent or your reply for questions."""
-    return FeedbackSubmitResult(id=add_feedback(tx, asked.text, actor.attempt, call_key=actor.call_key).id)
+    return FeedbackSubmitResult(id=add_feedback(tx, asked.text, actor.attempt).id)
 
 
 class MyInboxRequest(Ask, frozen=True, kw_only=True):
@@ -236,7 +236,7 @@ def ask_agent(tx: Transaction, asked: AskAgentRequest, actor: Actor) -> AskAgent
         author=actor.author,
         asks=True,
     )
-    appended = append(tx, draft, call_key=actor.call_key)
+    appended = append(tx, draft)
     (instruction,) = appended.instruction_ids
     note = f"{name} was asked; the answer, or the reason that there is none, is the next message to you"
     return AskAgentResult(agent=name, instruction_id=instruction, message_id=appended.message_id, note=note)

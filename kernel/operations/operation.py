@@ -65,8 +65,8 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def attempt(self) -> Author:
-        """Return the attempt that sent the request, as author."""
-        return Author(self.agent.instruction, self.agent.epoch)
+        """Return the attempt that sent the request, as author, with the key of its call."""
+        return Author(self.agent.instruction, self.agent.epoch, self.call_key)
 
     @property
     def agent(self) -> Identity:

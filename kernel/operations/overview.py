@@ -1,11 +1,14 @@
 """The project and its runs at a glance: overview, timelines, graphs, spending over time, and search."""
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from shlex import quote
 from typing import Annotated, Final, TypeVar
 
 import apsw
 import msgspec
+import trio
 from msgspec.structs import replace
 
 from kernel.operations import needs
@@ -21,10 +24,13 @@ from kernel.store.archive import Scope
 from kernel.store.spending import GROUPS_LIMIT, HOUR_MS, MINUTE_MS, Spent
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from kernel.store.workflows import WorkflowRecord
+from osfiles.safe_open import is_locked, read_private_in
 from protocol.api.document import Ask
 from protocol.api.overview import (
     Bucket,
     Overview,
+    ProjectList,
+    ProjectRow,
     SearchFound,
     SearchHit,
     SearchKind,
@@ -34,6 +40,7 @@ from protocol.api.overview import (
     SpendingSeries,
 )
 from protocol.api.timeline import LeftOut, RunGraph, Timeline, TimelineLane
+from protocol.discovery import LOCK, LOOKED_AT, PROJECT, RECORD, RECORD_BYTES, project_in
 from protocol.errors import Refused
 from protocol.instruction import LARGEST, Usage
 from protocol.names import instruction_id, place_of, run_id, split_space
@@ -43,6 +50,7 @@ from protocol.text import encode_json
 T = TypeVar("T")
 WORKS: Final = 1_000
 BARS: Final = 2_000
+PROJECTS: Final = 200
 MESSAGES: Final = 1_000
 RATE_MINUTES: Final = 5
 BUCKETS: Final[dict[Bucket, int]] = {"minute": MINUTE_MS, "hour": HOUR_MS, "day": 24 * HOUR_MS}
@@ -105,6 +113,27 @@ async def overview(
         )
 
     return await store.reader.read(read)
+
+
+async def list_projects(kernel: KernelControl) -> ProjectList:
+    """List the projects of the user in which a kernel has run, with commands to open their pages or start them."""
+    return await trio.to_thread.run_sync(_projects, kernel.identity.home)
+
+
+def _projects(home: str) -> ProjectList:
+    files = read_private_in(f"{home}/projects", (PROJECT, RECORD), RECORD_BYTES, LOOKED_AT)
+    found = {state: known for state, file in files if (known := project_in(file, home, state))}
+    rows: list[ProjectRow] = []
+    for state, known in sorted(found.items(), key=lambda one: str(one[1]["project"])):
+        running, url, root = is_locked(f"{state}/{LOCK}"), str(known.get("url")), str(known["project"])
+        host, _, port = url.rpartition(":")
+        page = f"{url}/page" if running and host == "http://127.0.0.1" and port.isdecimal() else None
+        verb = "open" if page else "status" if running else "start"
+        if root.isprintable() and os.path.isdir(root):
+            rows.append(
+                ProjectRow(root=root, running=running, page=page, command=f"awk {verb} --project {quote(root)}")
+            )
+    return ProjectList(projects=tuple(rows[:PROJECTS]), left_out=len(rows[PROJECTS:]))
 
 
 async def run_timeline(asked: OneRun, store: StoreAccess, files: ProjectFiles) -> Timeline:
@@ -225,6 +254,7 @@ async def search(asked: SearchRequest, store: StoreAccess, memory: MemoryAccess)
 
 OPERATIONS = (
     operation(overview, "GET /overview", manage=ToolFront("overview")),
+    operation(list_projects, "GET /projects", scope="approve"),
     operation(run_timeline, "GET /runs/<run>/timeline"),
     operation(run_graph, "GET /runs/<run>/graph"),
     operation(spending_series, "GET /spending"),

@@ -373,7 +373,7 @@ def _digest(there: StoredEntry | Item | None) -> str:
 
 
 async def _begin(actor: Actor, store: StoreAccess, words: tuple[str, Ask], before: str, text: str) -> BegunWrite:
-    return await store.writer.commit(log.begin_write, actor.attempt, actor.call_key, words, before, text)
+    return await store.writer.commit(log.begin_write, actor.attempt, words, before, text)
 
 
 OPERATIONS = (

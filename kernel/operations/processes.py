@@ -6,11 +6,13 @@ import msgspec
 import trio
 
 from kernel.operations import needs
-from kernel.operations.context import ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.context import ProcessControl, ProjectFiles, StoreAccess, agent_key
 from kernel.operations.operation import operation
 from kernel.operations.resource_usage import ResourceUsage
 from kernel.policy.agent_status import urgency
 from kernel.store import agents, work_notes
+from kernel.store.instruction_views import queue
+from kernel.store.rows import RowPage
 from protocol.api.document import Ask
 from protocol.api.processes import Ps, PsRow
 
@@ -25,6 +27,7 @@ class PsRequest(Ask, frozen=True, kw_only=True):
     idle: Annotated[
         int | None, msgspec.Meta(ge=0, description="Maximum number of idle agents to list; more are only counted.")
     ] = None
+    agent: Annotated[str, msgspec.Meta(description="Only this agent, with its queue.")] | None = None
 
 
 async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> Ps:
@@ -34,7 +37,12 @@ async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFil
     ``all=true`` includes agents of workflows that have ended.
     """
     now_ms = store.now_ms()
-    table, omitted = await store.reader.read(agents.ps_page, now_ms, ended=asked.all, most_idle=asked.idle)
+    key = None if asked.agent is None else agent_key(store, asked.agent)
+    if key is None:
+        table, omitted = await store.reader.read(agents.ps_page, now_ms, ended=asked.all, most_idle=asked.idle)
+    else:
+        one, omitted = await store.reader.read(agents.process, key, now_ms), 0
+        table = () if one is None else (one,)
     said = await store.reader.read(work_notes.latest, tuple(one.key for one in table))
     activity, kept = processes.attempts.activity(), processes.attempts.kept()
     alive = {one.key: activity.get(one.instruction or "") or kept.get(one.key) for one in table}
@@ -61,7 +69,7 @@ async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFil
     never_valid = [
         PsRow(name=name, space=None, state="error", reason="definition", doing=f"{errors[0].path}: {errors[0].message}")
         for name, errors in broken
-        if name not in known
+        if name not in known and asked.agent in (None, name)
     ]
     waiting = await needs.untrusted_schedules(store, files.trust)
     notices = (UNREAD if definitions is None else None, needs.untrusted_notice(waiting))
@@ -70,6 +78,7 @@ async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFil
         idle=omitted,
         needs=await needs.number(store, files, processes, waiting),
         notice="; ".join(part for part in notices if part) or None,
+        queue=None if key is None else await store.reader.read(queue, key, now_ms, RowPage()),
     )
 
 

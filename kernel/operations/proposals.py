@@ -150,7 +150,7 @@ async def create(asked: ProposalRequest, actor: Actor, store: StoreAccess) -> Pr
     salt = store.salt()
 
     def change(tx: Transaction) -> ProposalInfo | ProposalCreateResult:
-        put = transitions.create(tx, asked.space, asked, author=actor.author, call_key=actor.call_key, salt=salt)
+        put = transitions.create(tx, asked.space, asked, author=actor.author, salt=salt)
         if actor.identity is None:
             return document(put.ballot)
         others = [name for name in put.ballot.electors if name != actor.name]
@@ -169,14 +169,7 @@ async def vote(asked: VoteRequest, actor: Actor, store: StoreAccess, files: Proj
 
     def change(tx: Transaction) -> ProposalInfo | VoteResult:
         voted = transitions.vote(
-            tx,
-            asked.space,
-            asked.proposal,
-            asked.choice,
-            asked.reason,
-            author=actor.author,
-            call_key=actor.call_key,
-            seen=seen,
+            tx, asked.space, asked.proposal, asked.choice, asked.reason, author=actor.author, seen=seen
         )
         proposal = voted.ballot
         if actor.identity is None:
@@ -194,9 +187,7 @@ async def vote(asked: VoteRequest, actor: Actor, store: StoreAccess, files: Proj
 
 def cancel(tx: Transaction, asked: CallOffRequest, actor: Actor) -> ProposalInfo | ProposalCancelResult:
     """Cancel one of your own open proposals. The members are notified with the reason."""
-    cancelled = transitions.cancel_proposal(
-        tx, asked.space, asked.proposal, asked.reason, author=actor.author, call_key=actor.call_key
-    )
+    cancelled = transitions.cancel_proposal(tx, asked.space, asked.proposal, asked.reason, author=actor.author)
     if actor.identity is None:
         return document(cancelled.ballot)
     return ProposalCancelResult(proposal=cancelled.ballot, message_id=cancelled.message_id)

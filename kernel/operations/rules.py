@@ -133,9 +133,8 @@ def define_rule(tx: Transaction, asked: RuleRequest, actor: Actor) -> RuleDocume
     """
     if actor.identity is None:
         return document(transitions.define(tx, asked.space, asked.rule).rule)
-    rule = transitions.define(
-        tx, asked.space, asked.rule, author=actor.author, call_key=actor.call_key, scopes=actor.identity.scopes
-    ).rule
+    scopes = actor.identity.scopes
+    rule = transitions.define(tx, asked.space, asked.rule, author=actor.author, scopes=scopes).rule
     note = f"version {rule.version} takes effect from the next message" if rule.enabled else "the rule is disabled"
     return RuleDefineResult(rule=rule, note=note)
 
@@ -143,9 +142,7 @@ def define_rule(tx: Transaction, asked: RuleRequest, actor: Actor) -> RuleDocume
 def invoke_rule(tx: Transaction, asked: RuleInvokeRequest, actor: Actor) -> RuleInvokeResult:
     """Run the actions of a rule of your workspace with parameters. Returns the message that records the invocation.
     Fails if the rule is unknown or disabled."""
-    invoked = transitions.invoke_rule(
-        tx, asked.space, asked.rule, asked.params, author=actor.author, call_key=actor.call_key
-    )
+    invoked = transitions.invoke_rule(tx, asked.space, asked.rule, asked.params, author=actor.author)
     given = len(invoked.instruction_ids)
     note = f"{given} instructions created; channel_read shows the messages"
     return RuleInvokeResult(message_id=invoked.message_id, note=note)

@@ -100,7 +100,7 @@ def list_runs(conn: apsw.Connection, asked: RunsRequest, now_ms: int) -> RunList
             )
             for record in rows
         ),
-        total=workflows.count_runs(conn, wanted),
+        total=workflows.count_runs(conn, **wanted._asdict()),
         next=following,
     )
 

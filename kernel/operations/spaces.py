@@ -82,13 +82,13 @@ def create(tx: Transaction, asked: SpaceCreateRequest, actor: Actor) -> SpaceInf
     members only. Returns the space. Fails if the name is in use."""
     assert actor.author is not None, "this is a tool of agents"
     wanted = SpaceRequest(accepted(check_name, asked.name), _called(asked.members))
-    return transitions.open_space(tx, asked.space, wanted, author=actor.author, call_key=actor.call_key)
+    return transitions.open_space(tx, asked.space, wanted, author=actor.author)
 
 
 def own_members(tx: Transaction, asked: OwnSpaceRequest, actor: Actor) -> SpaceInfo:
     """List the members of a space, or change the members of a space that you opened."""
-    change, author, key = MembershipChange(_called(asked.add), _called(asked.remove)), actor.author, actor.call_key
-    return transitions.change_members(tx, asked.space, asked.name, change, author=author, call_key=key)
+    change = MembershipChange(_called(asked.add), _called(asked.remove))
+    return transitions.change_members(tx, asked.space, asked.name, change, author=actor.author)
 
 
 async def open_(asked: SpaceOpenRequest, store: StoreAccess, files: ProjectFiles) -> SpaceDocument:

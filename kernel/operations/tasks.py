@@ -132,9 +132,7 @@ async def plan(
     confined = _confined(actor, asked.tasks, store, files)
 
     def change(tx: Transaction) -> TasksPlanned | TaskPlanResult:
-        planned = transitions.plan(
-            tx, asked.space, asked.tasks, author=actor.author, call_key=actor.call_key, confined=confined
-        )
+        planned = transitions.plan(tx, asked.space, asked.tasks, author=actor.author, confined=confined)
         if actor.identity is not None:
             return _planned(planned)
         return TasksPlanned(space=place_of(asked.space), ids=planned.ids, tasks=planned.tasks)
@@ -203,9 +201,7 @@ async def finish(
             return TaskResult(task=task_views.info(row), message_id="", note=note, output=outcome.output)
 
     def change(tx: Transaction) -> TaskDocument | TaskResult:
-        changed = transitions.finish(
-            tx, asked.space, asked.task, asked.result, author=actor.author, call_key=actor.call_key
-        )
+        changed = transitions.finish(tx, asked.space, asked.task, asked.result, author=actor.author)
         return _changed(tx, actor, changed, "it is done")
 
     return await store.writer.commit(change)
@@ -214,7 +210,7 @@ async def finish(
 def fail(tx: Transaction, asked: TaskEndRequest, actor: Actor) -> TaskDocument | TaskResult:
     """Mark a task that you hold as failed, with the reason. Its dependents wait for a person unless they specify
     otherwise."""
-    changed = transitions.fail(tx, asked.space, asked.task, asked.reason, author=actor.author, call_key=actor.call_key)
+    changed = transitions.fail(tx, asked.space, asked.task, asked.reason, author=actor.author)
     note = "the task has failed; its dependents wait for a person, unless on_failure specifies otherwise"
     return _changed(tx, actor, changed, note)
 
@@ -229,16 +225,12 @@ def cancel(tx: Transaction, asked: TaskEndRequest, actor: Actor) -> TaskDocument
 async def split(asked: TaskSplitRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> TaskPlanResult:
     """Split a task that you hold into parts that any member can claim. The task is ready again when the parts are done.
     Returns the ids of the parts."""
-    planned = await store.writer.commit(
-        transitions.split,
-        asked.space,
-        asked.task,
-        asked.tasks,
-        author=actor.author,
-        call_key=actor.call_key,
-        confined=_confined(actor, asked.tasks, store, files),
+    confined, author = _confined(actor, asked.tasks, store, files), actor.author
+    return _planned(
+        await store.writer.commit(
+            transitions.split, asked.space, asked.task, asked.tasks, author=author, confined=confined
+        )
     )
-    return _planned(planned)
 
 
 def _planned(planned: transitions.Planned) -> TaskPlanResult:

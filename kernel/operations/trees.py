@@ -96,7 +96,7 @@ class TreeCommitResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def diff(asked: DiffRequest, store: StoreAccess, files: ProjectFiles) -> DiffReport:
-    """Show the agents' changes in their working trees, in the newest run of a space or in a given run."""
+    """Show the agents' changes in their working trees, and of the newest merge, in a given run or a space's newest."""
     record = run_at(store, files, place_of(asked.space), asked.run)
     found = await files.worktrees.diffs.report(record.id, asked.agent, patch=asked.patch)
     if not found and asked.agent is not None:

@@ -1,11 +1,12 @@
-"""Unblock a target: one operation that resumes, continues, retries or resets what blocks its work."""
+"""Unblock a target: one operation that resumes, continues, retries, resets or restarts what blocks its work."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
-from kernel.operations.context import ProjectFiles, StoreAccess, check_known, known_space
+from kernel.operations.context import ProcessControl, ProjectFiles, StoreAccess, check_known, known_space
+from kernel.operations.needs import silent_steps
 from kernel.operations.operation import ToolFront, operation
 from kernel.policy.unblock import ACTIONS, PERSONS, first_of
 from kernel.store import agents, instruction_views, instructions, workflows
@@ -32,7 +33,9 @@ OF_AGENT: Final[Actions] = {
     "resume": steering.resume_agent,
     "continue": steering.continue_agent,
     "reset": steering.reset_agent,
+    "restart": steering.reset_agent,
 }
+"""The kernel interrupts the attempt of a restarted agent after the commit."""
 
 
 class Candidate(NamedTuple):
@@ -44,8 +47,10 @@ class Candidate(NamedTuple):
     actions: Actions = {}
 
 
-async def unblock(asked: UnblockRequest, store: StoreAccess, files: ProjectFiles) -> Unblocked:
-    """Let blocked work continue: resume, continue, retry or reset, by the state of the target.
+async def unblock(
+    asked: UnblockRequest, store: StoreAccess, files: ProjectFiles, processes: ProcessControl
+) -> Unblocked:
+    """Let blocked work continue: resume, continue, retry, reset or restart, by the state of the target.
 
     Returns the action. Fails if the work is not blocked, or waits for a decision of the user.
     """
@@ -59,8 +64,10 @@ async def unblock(asked: UnblockRequest, store: StoreAccess, files: ProjectFiles
     elif target is not None:
         check_known(store, files, asked.target)
 
-    def change(tx: Transaction) -> Unblocked:
-        found = tuple(_candidates(tx, asked.target, target, space))
+    silent = frozenset(step.id for step in silent_steps(processes, store.now_ms()))
+
+    def change(tx: Transaction) -> tuple[Unblocked, str]:
+        found = tuple(_candidates(tx, asked.target, target, space, silent))
         for subject, states, key, actions in found:
             action, because = first_of(states, ACTIONS) or (None, "")
             if action is None or action not in actions:
@@ -69,17 +76,23 @@ async def unblock(asked: UnblockRequest, store: StoreAccess, files: ProjectFiles
             given = freed if isinstance(freed, tuple) else (subject,) * (action == "retry")
             if action == "retry" and not given:
                 raise Refused("conflict", f"the dead work of {subject} cannot be retried", "see awk dead")
-            return Unblocked(target=asked.target, action=action, subject=subject, because=because, instructions=given)
+            done = Unblocked(target=asked.target, action=action, subject=subject, because=because, instructions=given)
+            return done, key
         decision = first_of((state for one in found for state in one.states), PERSONS)
         if decision is not None:
             raise Refused("conflict", f"{asked.target} waits for your decision", decision[0])
         hint = "see awk needs and awk ps; if a step hangs: awk restart"
         raise Refused("conflict", f"{asked.target} is not blocked", hint)
 
-    return await store.writer.commit(change)
+    done, key = await store.writer.commit(change)
+    if done.action == "restart":
+        processes.attempts.interrupt(AgentKey(key))
+    return done
 
 
-def _candidates(tx: Transaction, text: str, target: Target | None, space: SpaceId | None) -> Iterator[Candidate]:
+def _candidates(
+    tx: Transaction, text: str, target: Target | None, space: SpaceId | None, silent: frozenset[str]
+) -> Iterator[Candidate]:
     """Yield what may block ``target``, or without a target the instruction ``text``, the workflow first."""
     if target is None:
         found, shown = instructions.find(tx.conn, text), instruction_views.info(tx.conn, text, tx.now_ms)
@@ -88,6 +101,8 @@ def _candidates(tx: Transaction, text: str, target: Target | None, space: SpaceI
             yield from _workflow(tx, base_space(found.space))
             yield from _agent(tx, found.agent, found.agent)
             yield Candidate(text, (shown.waits_for,))
+        elif text in silent:
+            yield from _agent(tx, found.agent, found.agent, silent)
         return
     members = {} if target.agent is None else {text: AgentKey(target.agent)}
     if space is not None:
@@ -98,7 +113,7 @@ def _candidates(tx: Transaction, text: str, target: Target | None, space: SpaceI
     for place in (space,) if space is not None else agents.workspaces(tx.conn, AgentKey(text)):
         yield from _workflow(tx, base_space(place))
     for subject, member in members.items():
-        yield from _agent(tx, member, subject)
+        yield from _agent(tx, member, subject, silent)
     chosen = (next(iter(members.values())), None) if target.agent is not None else (None, space)
     dead = bulk.retry_many(tx, BulkRetryRequest(dry_run=True), *chosen).matched
 
@@ -115,10 +130,11 @@ def _workflow(tx: Transaction, space: str) -> Iterator[Candidate]:
         yield Candidate(str(Target(None, record.name, record.tag)), states, record.space, OF_WORKFLOW)
 
 
-def _agent(tx: Transaction, key: AgentKey, subject: str) -> Iterator[Candidate]:
+def _agent(tx: Transaction, key: AgentKey, subject: str, silent: frozenset[str] = frozenset()) -> Iterator[Candidate]:
     record, process = agents.row(tx.conn, key), agents.process(tx.conn, key, tx.now_ms)
     if record is not None and process is not None:
-        shown = () if process.shown.state == "running" else (process.shown.reason, process.shown.state)
+        running = ("silent",) * (process.instruction in silent)
+        shown = running if process.shown.state == "running" else (process.shown.reason, process.shown.state)
         yield Candidate(subject, (record.state, *shown), key, OF_AGENT)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from protocol.agent import AgentDefinition, Prompt, Scope, scopes_of
+from protocol.agent_layout import AGENTS
 from protocol.errors import Refused
 from protocol.limits import RunBudget
 from protocol.workflow import Ref
@@ -63,7 +64,7 @@ def copy_of(definition: AgentDefinition, name: str, prompt: str, author: Collect
     amounts: dict[str, Any] = {key: getattr(definition.budget, key) for key in ("tokens", "usd", "wall_time")}
     part = {key: None if one is None else type(one)(one / parts) or 1 for key, one in amounts.items()}
     return msgspec.structs.replace(
-        definition, name=name, prompt=Prompt(system=prompt), soul={}, context=context, schedule=None,
+        definition, name=name, prompt=Prompt(system=prompt), soul={}, context=context, schedule=None, replicas=None,
         scopes=tuple(sorted(scopes if author is None else scopes.intersection(author))),
         budget=msgspec.structs.replace(definition.budget, **part),
     )  # fmt: skip
@@ -71,7 +72,7 @@ def copy_of(definition: AgentDefinition, name: str, prompt: str, author: Collect
 
 _OVERRIDES: Final = (
     *("model", "backend", "provider", "max_tokens", "max_steps", "effort", "thinking", "temperature", "timeouts"),
-    *("budget", "approval", "read_only", "schedule", "needs", "mock"),
+    *("budget", "approval", "read_only", "schedule", "needs", "mock", "replicas"),
 )
 
 
@@ -81,3 +82,17 @@ def effective(definition: AgentDefinition, ref: Ref) -> AgentDefinition:
     if ref.prompt is not None:
         changes["prompt"] = msgspec.structs.replace(definition.prompt, append=ref.prompt.append)
     return msgspec.structs.replace(definition, **changes)
+
+
+def instance_of(definition: AgentDefinition, number: int) -> AgentDefinition:
+    """Return the definition of instance ``number`` of a group. Only the group has the schedule; each instance has a
+    context folder."""
+    folder = definition.context.dir
+    own = None if folder is None or folder.startswith(f"{AGENTS}/") else f"{folder.rstrip('/')}.{number}"
+    return msgspec.structs.replace(
+        definition,
+        name=f"{definition.name}.{number}",
+        replicas=None,
+        schedule=None,
+        context=msgspec.structs.replace(definition.context, dir=own),
+    )

@@ -143,15 +143,7 @@ def terms_of(vote: RuleVote) -> ProposalTerms:
 
 def planned(task: RuleTask) -> TaskSpec:
     """Return the planned task; a rule runs no command, so the task has no check."""
-    return TaskSpec(
-        title=task.title,
-        text=task.text,
-        for_=task.for_,
-        needs=task.needs,
-        parent=task.parent,
-        files=task.files,
-        on_failure=task.on_failure,
-    )
+    return TaskSpec(**msgspec.structs.asdict(task))
 
 
 VERBS: Final = ("assign", "ask", "say", "invoke", "vote", "task", "create_agent", "open_space", "start_workflow")

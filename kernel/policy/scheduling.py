@@ -180,11 +180,12 @@ def choose(
 ) -> tuple[Candidate, ...]:
     """Return the instructions to lease now with their ``node``, at most one per agent.
 
+    An instruction of a group is in ``ready`` once for each free instance; the first free one takes it.
     The order is by lane, then by arrival. ``running`` counts live workers by provider; ``busy`` are agents with a live
     worker. An instruction whose provider or machine is full is skipped and keeps its position, without blocking
     others. ``machines`` includes this one; ``loads`` are their loads, by default all running workers on this machine.
     """
-    live, taken, chosen = Counter(running), set(busy), list[Candidate]()
+    live, taken, begun, chosen = Counter(running), set(busy), set[str](), list[Candidate]()
     machines = machines or (Machine(name=HERE, workers=limits.workers),)
     used = {HERE: Load(workers=live.total())} if loads is None else dict(loads)
     for candidate in sorted(ready, key=lambda one: (one.lane, one.number)):
@@ -193,12 +194,13 @@ def choose(
         # An unknown provider has no limit.
         known = limits.each_provider if candidate.provider else None
         most = limits.per_provider.get(candidate.provider, known)
-        if candidate.agent in taken or (most is not None and live[candidate.provider] >= most):
+        if candidate.agent in taken or candidate.id in begun or (most is not None and live[candidate.provider] >= most):
             continue
         where = place(candidate.needs, machines, used, candidate.prefer)
         if isinstance(where, Unplaced):
             continue
         taken.add(candidate.agent)
+        begun.add(candidate.id)
         live[candidate.provider] += 1
         used[where] = used.get(where, Load()).plus(candidate.needs)
         chosen.append(msgspec.structs.replace(candidate, node=where))

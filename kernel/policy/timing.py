@@ -110,7 +110,7 @@ class Wakeup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WakeupDecision(msgspec.Struct, frozen=True):
-    """What a timer does now, and the time of its next check."""
+    """Action of a timer now, and the time of its next check."""
 
     decision: Decision
     next_ms: int

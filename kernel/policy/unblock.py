@@ -11,11 +11,12 @@ _STATES: Final[Mapping[UnblockAction, str]] = {
     "continue": "budget hops instructions wall_time",
     "reset": "error credentials quota provider node backoff",
     "retry": "failed dead",
+    "restart": "silent",
 }
 ACTIONS: Final[Mapping[str, UnblockAction]] = {
     state: action for action, states in _STATES.items() for state in states.split()
 }
-"""Action by state, wait reason or reached limit."""
+"""Action by state, wait reason or reached limit. silent: a running step without output for ``timeouts.quiet``."""
 PERSONS: Final[Mapping[str, str]] = {
     "approval": "decide the call: awk needs --approvals",
     "person": "answer the question: awk needs",

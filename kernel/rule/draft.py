@@ -18,10 +18,14 @@ Origin = Literal["file", "inline", "ephemeral"]
 
 
 class Author(msgspec.Struct, frozen=True):
-    """Attempt that sends a message; the append fails unless the attempt still holds ``epoch`` (fencing)."""
+    """Attempt that sends a message; the append fails unless the attempt still holds ``epoch`` (fencing).
+
+    ``call`` is the idempotency key of its call, if the call has one.
+    """
 
     instruction: InstructionId
     epoch: int
+    call: str | None = None
 
 
 class _Payload(msgspec.Struct, frozen=True, kw_only=True, tag=True):

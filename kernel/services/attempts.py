@@ -22,7 +22,7 @@ from kernel.services.work_places import NodeSearch
 from kernel.store.idempotency import RequestKey
 from kernel.store.transitions.append import Appended, append, append_and_lease
 from kernel.store.transitions.lease import Leased, lease
-from protocol.names import AgentKey
+from protocol.names import AgentKey, group_of
 
 
 def _new_token() -> tuple[str, bytes]:
@@ -46,7 +46,7 @@ class Attempts(msgspec.Struct, eq=False):
         """Lease ``instruction`` if possible and run its attempt. Raises Refused, StorageFailed."""
         token, digest = _new_token()
         with self._committing():
-            leased = await self.services.writer.commit(lease, instruction, digest, place.node)
+            leased = await self.services.writer.commit(lease, instruction, digest, place.node, place.agent)
             attempt = None if leased is None else self._attempt(leased, token, place)
         if attempt is not None:
             await self.run(attempt)
@@ -127,8 +127,9 @@ class Attempts(msgspec.Struct, eq=False):
             attempt.stop("shutdown", grace_seconds)
 
     def stop_agent(self, agent: AgentKey, reason: StopReason, grace_seconds: float) -> bool:
-        """Stop the agent's attempt and requeue its instruction; return False without an attempt."""
-        found = [one for one in self.running.values() if one.leased.agent == agent and not one.completing]
+        """Stop the attempts of the agent and its instances and requeue their instructions; return False without one."""
+        named = {one: (one.leased.agent, group_of(one.leased.agent)) for one in self.running.values()}
+        found = [one for one, names in named.items() if agent in names and not one.completing]
         self.kept.dismiss(agent)
         for attempt in found:
             attempt.stop(reason, grace_seconds)

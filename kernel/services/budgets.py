@@ -5,7 +5,6 @@ reservations together with the calls that they were for.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -250,13 +249,11 @@ def _limits(
         yield Account(scope, "usd", usd, spent.usd, sum(one.reserved_usd for one in others))
 
 
-_AMOUNT: Final[Mapping[Measure, Callable[[SpentAmounts], float]]] = MappingProxyType(
-    {
-        "tokens": lambda spent: spent.tokens,
-        "usd": lambda spent: spent.usd,
-        "seconds": lambda spent: spent.worked_ms / 1000,
-    }
-)
+_AMOUNT: Final[Mapping[Measure, Callable[[SpentAmounts], float]]] = {
+    "tokens": lambda spent: spent.tokens,
+    "usd": lambda spent: spent.usd,
+    "seconds": lambda spent: spent.worked_ms / 1000,
+}
 
 
 def _window_ms(attempt: _AttemptAccounts) -> int:

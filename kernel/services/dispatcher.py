@@ -160,7 +160,8 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
         now_ms = self.now_ms()
         if not nodes and not self.limits.by_provider:
             ready = self.reader.now(instructions.ready, now_ms, self.limits.workers)
-            if not any(one.needs for one in ready):
+            # The first instruction of a group has several rows, which may hide instructions of other agents.
+            if not any(one.needs for one in ready) and len({one.id for one in ready}) == len(ready):
                 return ready
         return self.reader.now(instructions.ready, now_ms, LOOKED_AT)
 

@@ -14,7 +14,6 @@ import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, get_args
 
 import msgspec
@@ -68,24 +67,22 @@ class _Place(NamedTuple):
 
 
 _ANY: Final = re.compile(r".+", re.DOTALL)
-_PLACES: Final[Mapping[FileGroup, _Place]] = MappingProxyType(
-    {
-        "unfinished": _Place(PRUNED, _ANY, "the rest of", "an earlier prune was interrupted"),
-        "logs": _Place("", re.compile(re.escape(f"{LOG}.1")), "log", "a newer log exists"),
-        "aside": _Place(ASIDE, _ANY, "state set aside", "replaced by a restore"),
-        "comparisons": _Place(
-            COMPARISONS,
-            re.compile(r"c[0-9]{1,18}"),
-            "copies of comparison",
-            "the comparison has ended",
-            "lock",
-            re.compile(r"base|solo|run-[0-9]{1,18}(?:\.new)?"),
-        ),
-        "attempts": _Place(
-            RUN, re.compile(r"i[0-9]{1,18}-[0-9]{1,18}"), "attempt", "all its processes have exited", LOCK_FILE
-        ),
-    }
-)
+_PLACES: Final[Mapping[FileGroup, _Place]] = {
+    "unfinished": _Place(PRUNED, _ANY, "the rest of", "an earlier prune was interrupted"),
+    "logs": _Place("", re.compile(re.escape(f"{LOG}.1")), "log", "a newer log exists"),
+    "aside": _Place(ASIDE, _ANY, "state set aside", "replaced by a restore"),
+    "comparisons": _Place(
+        COMPARISONS,
+        re.compile(r"c[0-9]{1,18}"),
+        "copies of comparison",
+        "the comparison has ended",
+        "lock",
+        re.compile(r"base|solo|run-[0-9]{1,18}(?:\.new)?"),
+    ),
+    "attempts": _Place(
+        RUN, re.compile(r"i[0-9]{1,18}-[0-9]{1,18}"), "attempt", "all its processes have exited", LOCK_FILE
+    ),
+}
 
 
 class Prune(msgspec.Struct, eq=False):

@@ -29,6 +29,7 @@ from kernel.workflows.find import WORKFLOWS
 from kernel.workflows.load import Definitions, definitions
 from protocol.api.document import FileError
 from protocol.errors import Refused
+from protocol.names import split_instance
 
 logger = logging.getLogger(__name__)
 
@@ -204,11 +205,16 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
             gc.freeze()
         self._found, self._sure, self._unread = found, True, False
         if found.scan is not None:
-            loaded = [one for one in found.scan.loaded if names is None or one.definition.name in names]
+            loaded = [
+                one for one in found.scan.loaded if names is None or split_instance(one.definition.name)[0] in names
+            ]
             await take_over(loaded, self.log.writer, self.log.reader, over=self._left)
             self._left = frozenset()
             # Agents without a file; those with work stay until it has ended.
-            deleted = self._gone or names is None or not all(map(self.catalog.defines, names))
+            before, now = (() if one is None else [a.definition.name for a in one.loaded] for one in (scan, found.scan))
+            deleted = (
+                self._gone or names is None or not all(map(self.catalog.defines, names)) or bool({*before} - {*now})
+            )
             self._gone = deleted and bool(await gone(self.catalog, self.log.reader))
             if self._gone:
                 await self.sleep(GONE_SECONDS)

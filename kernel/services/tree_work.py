@@ -8,7 +8,6 @@ import logging
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
@@ -189,7 +188,7 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
             await (commit_with_retry(self.writer, write) if patiently else self.writer.commit(write))
 
 
-_NOBODY: Final[Mapping[str, Away]] = MappingProxyType({})
+_NOBODY: Final[Mapping[str, Away]] = {}
 _numbers: Final = itertools.count(1)
 """Numbers of check directories, which are unique per kernel; each kernel removes older ones."""
 

@@ -8,8 +8,9 @@ import logging
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 import trio
@@ -25,6 +26,7 @@ from kernel.store import workflows
 from kernel.store.database import has_room
 from kernel.store.feed import Feed, Wake
 from kernel.store.transitions import worktrees
+from kernel.store.transitions.landings import merge_id, newest
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.worktrees import (
     SHARED,
@@ -191,14 +193,22 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
         return None if space is None else self._stats.get((space, name)) or self._stats.get((space, SHARED))
 
     async def report(self, run: int, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
-        """Return the changes in the trees of ``run``, or in the tree of its agent ``name``.
+        """Return the changes in the trees of ``run`` and of its newest merge, or in the tree of its agent ``name``.
 
         Raises Refused if the changes of a single tree are not available; among several, the result contains the error.
         """
         trees = (
             tree for tree in self.log.reader.now(worktrees.of_run, run) if tree.shared or name in (None, tree.name)
         )
-        return tuple([await self._reported(tree, patch, name is not None) for tree in trees if tree.state in _SHOWN])
+        found = [await self._reported(tree, patch, name is not None) for tree in trees if tree.state in _SHOWN]
+        landing = self.log.reader.now(newest, run) if name is None else None
+        if landing is not None and landing.state == "merged" and landing.result:
+            with suppress(Refused):  # its commits are no longer in the repository
+                place, since = landing.repository, landing.expected
+                changes = await self.repository.between(place, since, landing.result, patch=patch)
+                merge = {"agent": merge_id(landing.id), "branch": landing.branch, "base": since, "path": place}
+                found.insert(0, _diff_of(changes, state="merged", **merge))
+        return tuple(found)
 
     async def _reported(self, tree: Worktree, patch: bool, alone: bool) -> WorktreeDiff:
         why, changes = tree.why, TreeChanges((), ())
@@ -209,19 +219,8 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
                 if alone:
                     raise
                 why = f"its changes are not available: {refused.text}"
-        return WorktreeDiff(
-            agent=tree.name,
-            state=_SHOWN[tree.state],
-            branch=tree.branch,
-            base=tree.base,
-            path=tree.path,
-            stat=stat_of(changes),
-            files=tuple(DiffFile(path=one.path, added=one.added, deleted=one.deleted) for one in changes.files),
-            commits=tuple(DiffCommit(id=commit, subject=subject) for commit, subject in changes.commits),
-            patch=changes.patch,
-            truncated=changes.truncated,
-            kept_because=why or None,
-        )
+        where = {"agent": tree.name, "branch": tree.branch, "base": tree.base, "path": tree.path}
+        return _diff_of(changes, state=_SHOWN[tree.state], kept_because=why or None, **where)
 
     async def run(self) -> None:
         """Measure trees after their agents' steps, until cancelled."""
@@ -283,6 +282,17 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
         if isinstance(definition.workspace, Workspace):
             steps = definition.workspace.setup if what == "setup" else definition.workspace.teardown
         return WorktreeSetup(tree, definition, record.tag, self.root), steps
+
+
+def _diff_of(changes: TreeChanges, **where: Any) -> WorktreeDiff:
+    return WorktreeDiff(
+        stat=stat_of(changes),
+        files=tuple(DiffFile(path=one.path, added=one.added, deleted=one.deleted) for one in changes.files),
+        commits=tuple(DiffCommit(id=commit, subject=subject) for commit, subject in changes.commits),
+        patch=changes.patch,
+        truncated=changes.truncated,
+        **where,
+    )
 
 
 def stat_of(changes: TreeChanges) -> DiffStat:

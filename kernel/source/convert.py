@@ -171,7 +171,7 @@ class _Invalid:
 
 
 _INVALID: Final = _Invalid()
-_EMPTY: Final[Mapping[Any, Any]] = MappingProxyType({})
+_EMPTY: Final[Mapping[Any, Any]] = {}
 
 
 class TypeRules(msgspec.Struct, frozen=True):
@@ -296,10 +296,8 @@ class Converter:
         return _INVALID
 
 
-_NEEDS: Final[Mapping[type, str]] = MappingProxyType(
-    {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
-)
-_SHAPES: Final[Mapping[type, type[Node]]] = MappingProxyType({Items: ListNode, Entries: MapNode, Nested: MapNode})
+_NEEDS: Final[Mapping[type, str]] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+_SHAPES: Final[Mapping[type, type[Node]]] = {Items: ListNode, Entries: MapNode, Nested: MapNode}
 """Node types that fit a value type; all other types need scalars."""
 
 

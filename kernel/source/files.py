@@ -85,18 +85,13 @@ def read_bytes(
         descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError) as error:
         raise _translate(error, shown, where) from error
-    with open(descriptor, "rb", buffering=0) as file:
-        descriptor = file.fileno()
+    with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise fail(shown, "is not a regular file", where=where)
-        parts: list[bytes] = []
-        left = limit + 1
-        while left > 0 and (part := os.read(descriptor, left)):
-            parts.append(part)
-            left -= len(part)
-        if left <= 0:
+        data = file.read(limit + 1)
+        if len(data) > limit:
             raise fail(shown, f"is larger than {limit // 1024} KiB", where=where)
-        return b"".join(parts)
+        return data
 
 
 def read_text(path: Path, shown: str, where: str = "") -> str:

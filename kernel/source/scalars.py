@@ -8,7 +8,6 @@ if it is unambiguous (fault CF06). Quantities are numbers with a unit: durations
 import math
 import re
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
@@ -16,7 +15,7 @@ import msgspec
 from kernel.source.yaml_tree import ScalarNode
 
 _DURATION: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?|\.[0-9]{1,9})[ ]?(ms|s|m|h|d)?", re.ASCII)
-_SECONDS: Final[Mapping[str, float]] = MappingProxyType({"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0})
+_SECONDS: Final[Mapping[str, float]] = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 GRAMMAR: Final = "write it as 200ms, 30s, 10m, 2h or 1d"
 
@@ -42,13 +41,11 @@ def show_duration(seconds: float) -> str:
 
 
 _SIZE: Final = re.compile(r"([0-9]{1,16}(?:\.[0-9]{1,3})?)[ ]?([KMGT]i?B|B)?", re.ASCII)
-_BYTES: Final[Mapping[str, int]] = MappingProxyType(
-    {
-        "B": 1,
-        **{f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)},
-        **{f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", 1)},
-    }
-)
+_BYTES: Final[Mapping[str, int]] = {
+    "B": 1,
+    **{f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)},
+    **{f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", 1)},
+}
 _SHOWN: Final = ("TiB", "GiB", "MiB", "KiB")
 
 SIZES_GRAMMAR: Final = "write it as 512MiB, 4GiB or 2GB"
@@ -76,12 +73,8 @@ def show_size(count: float) -> str:
 
 _INT: Final = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})", re.ASCII)
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?", re.ASCII)
-_BOOLS: Final = MappingProxyType(
-    {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-)
-_YES_NO: Final = MappingProxyType(
-    {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
-)
+_BOOLS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_YES_NO: Final = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 _LONGEST_NUMBER: Final = 60
 
 
@@ -185,14 +178,12 @@ class Quantity(NamedTuple):
     pattern: str
 
 
-QUANTITIES: Final[Mapping[str, Quantity]] = MappingProxyType(
-    {
-        "duration": Quantity(
-            read_duration, show_duration, "duration", r"^([0-9]{1,12}(\.[0-9]{1,9})?|\.[0-9]{1,9}) ?(ms|s|m|h|d)?$"
-        ),
-        "bytes": Quantity(read_size, show_size, "amount of memory", r"^[0-9]{1,16}(\.[0-9]{1,3})? ?([KMGT]i?B|B)?$"),
-    }
-)
+QUANTITIES: Final[Mapping[str, Quantity]] = {
+    "duration": Quantity(
+        read_duration, show_duration, "duration", r"^([0-9]{1,12}(\.[0-9]{1,9})?|\.[0-9]{1,9}) ?(ms|s|m|h|d)?$"
+    ),
+    "bytes": Quantity(read_size, show_size, "amount of memory", r"^[0-9]{1,16}(\.[0-9]{1,3})? ?([KMGT]i?B|B)?$"),
+}
 """Quantities by the key that marks a type in ``protocol`` (``msgspec.Meta(extra={"duration": True})``)."""
 
 
@@ -202,6 +193,9 @@ def quantity_of(meta: msgspec.Meta | None) -> Quantity | None:
     return next((quantity for mark, quantity in QUANTITIES.items() if marks.get(mark)), None)
 
 
-READERS: Final[Mapping[object, Callable[[ScalarNode], object]]] = MappingProxyType(
-    {str: read_text, int: read_int, float: read_float, bool: read_bool}
-)
+READERS: Final[Mapping[object, Callable[[ScalarNode], object]]] = {
+    str: read_text,
+    int: read_int,
+    float: read_float,
+    bool: read_bool,
+}

@@ -6,6 +6,7 @@ applies the restart policy (promise P13).
 
 from collections import Counter
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from typing import Final, Literal, cast
 
 import apsw
@@ -23,7 +24,16 @@ from protocol.api.processes import PsRow, PsTask, Queue
 from protocol.errors import Refused
 from protocol.instruction import Usage
 from protocol.limits import PlaceNeeds
-from protocol.names import AgentKey, AgentName, InstructionId, instruction_id, name_of, place_of
+from protocol.names import (
+    AgentKey,
+    AgentName,
+    InstructionId,
+    group_of,
+    instance_keys,
+    instruction_id,
+    name_of,
+    place_of,
+)
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,15 +62,13 @@ SELECT key, name, home_space, origin, file, definition, backend, model, state, r
 """Return the agent with this key, or None."""
 
 
-ALL: Final = """
+all = Sql(  # noqa: A001 - read as agents.all
+    """
 SELECT key, name, home_space, origin, file, definition, backend, model, state, reason FROM agents
 WHERE origin <> 'inline' ORDER BY key
 """
-
-
-def all(conn: apsw.Connection) -> tuple[AgentRecord, ...]:  # noqa: A001 - read as agents.all
-    """Return all agents that can be addressed by name alone: file-based and ephemeral agents."""
-    return tuple(rows.all_(conn.execute(ALL), ALL, AgentRecord, key=AgentKey))
+).rows(AgentRecord, key=AgentKey)
+"""Return all agents that can be addressed by name alone: file-based and ephemeral agents."""
 
 
 class SpaceMember(msgspec.Struct, frozen=True):
@@ -81,15 +89,11 @@ FROM members AS m CROSS JOIN agents AS a ON a.key = m.agent WHERE m.space = ? OR
 """Return the members of ``space``, also after its workflow has stopped."""
 
 
-WORKSPACES: Final = """
+workspaces = Sql("""
 SELECT m.space FROM members AS m CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
 WHERE m.agent = ? ORDER BY m.space
-"""
-
-
-def workspaces(conn: apsw.Connection, key: AgentKey) -> tuple[str, ...]:
-    """Return the public names of the running workflows of which the agent is a member."""
-    return tuple(place_of(str(space)) for (space,) in conn.execute(WORKSPACES, (key,)))
+""").column(place_of)
+"""Return the public names of the running workflows of which the agent is a member."""
 
 
 class AgentProcess(msgspec.Struct, frozen=True):
@@ -331,6 +335,11 @@ class _Shown(msgspec.Struct, frozen=True):
     provider: str | _Named | None = None
     limits: _Limits = _Limits()
     restart: Restart = AT_ONCE
+    replicas: int | None = None
+
+    @property
+    def is_group(self) -> bool:
+        return (self.replicas or 1) > 1
 
     @property
     def provider_name(self) -> str:
@@ -372,13 +381,13 @@ def put_agents(tx: Transaction, specs: Iterable[AgentSpec]) -> None:
 
 UPSERT: Final = """
 INSERT INTO agents (key, name, home_space, origin, file, definition, backend, model, provider, queue_limit,
-  answer_ms, needs, state)
+  answer_ms, needs, replica_of, state)
 VALUES (:key, :name, :home_space, :origin, :file, :definition, :backend, :model, :provider, :queue_limit,
-  :answer_ms, :needs, 'active')
+  :answer_ms, :needs, :replica_of, 'active')
 ON CONFLICT (key) DO UPDATE SET
   home_space = :home_space, origin = :origin, file = coalesce(:file, file), definition = :definition,
   backend = :backend, model = :model, provider = :provider, queue_limit = :queue_limit, answer_ms = :answer_ms,
-  needs = :needs, resume_at_ms = 0
+  needs = :needs, replica_of = :replica_of, resume_at_ms = 0
 -- only for changes, so that no event is emitted without one
 WHERE :definition IS NOT NULL
   AND (definition IS NOT :definition OR origin IS NOT :origin OR home_space IS NOT :home_space
@@ -386,6 +395,10 @@ WHERE :definition IS NOT NULL
 RETURNING state, hold_key
 """
 
+
+# Surplus instances finish their work and leave; instances that were surplus return.
+DISMISS: Final = "UPDATE agents SET replica_of = '' WHERE replica_of = :group AND key <> :group"
+ENLIST: Final = "UPDATE agents SET replica_of = ? WHERE key IN (SELECT value FROM json_each(?))"
 
 # The edit may change the budget or the needs, so that work that waits for these is checked again.
 LOOKS_AGAIN: Final = """
@@ -408,11 +421,17 @@ def put_agent(tx: Transaction, spec: AgentSpec) -> None:
         "queue_limit": shown.limits.queue,
         "answer_ms": round((shown.timeouts.answer or 0) * 1000),
         "needs": msgspec.json.encode(needs).decode() if needs else None,
+        "replica_of": spec.key if shown.is_group else group_of(spec.key),
     }
     row = tx.conn.execute(UPSERT, values).fetchone()
     if row is not None:
         state, held = row
         tx.emit("agent.changed", space=spec.home_space, agent=name_of(spec.key), data={"state": state, "reason": None})
+        if group_of(spec.key) is None:
+            tx.conn.execute(DISMISS, {"group": spec.key})
+        if shown.is_group:
+            instances = instance_keys(spec.key, shown.replicas or 1)
+            tx.conn.execute(ENLIST, (spec.key, msgspec.json.encode(instances).decode()))
         if held is not None:
             release_agent(tx, spec.key)
         over_budget = cast("list[tuple[int]]", tx.conn.execute(LOOKS_AGAIN, (spec.key,)).fetchall())
@@ -443,6 +462,16 @@ def require_idle(tx: Transaction, key: AgentKey) -> None:
         raise Refused("conflict", f"{key} has work that has not ended", f"see it: awk queue {key}")
 
 
+def dismiss_agent(tx: Transaction, key: AgentKey) -> None:
+    """Delete a surplus instance of a group once it has no open work and is in no running workflow."""
+    if tx.conn.execute(IS_SURPLUS, (key,)).fetchone() is not None:
+        with suppress(Refused):
+            remove_agent(tx, key)
+
+
+IS_SURPLUS: Final = "SELECT 1 FROM agents WHERE key = ? AND replica_of = ''"
+
+
 def remove_agent(tx: Transaction, key: AgentKey) -> None:
     """Delete an agent without open work. Raises Refused (unknown_agent, conflict)."""
     require_idle(tx, key)
@@ -453,11 +482,16 @@ def remove_agent(tx: Transaction, key: AgentKey) -> None:
     tx.emit("agent.changed", agent=name_of(key), data={"state": "deleted", "reason": None})
 
 
-SET_STATE: Final = "UPDATE agents SET state = ?, reason = ? WHERE key = ? RETURNING key"
+# The state of a group is also set for its instances; only a reset ends an error.
+SET_STATE: Final = """
+UPDATE agents SET state = ?1, reason = ?2 WHERE key = ?3 OR replica_of = ?3 AND state <> 'error' RETURNING key
+"""
 
 
 def set_agent_state(tx: Transaction, key: AgentKey, state: AgentState, reason: str | None = None) -> None:
     """Change the state of an agent. Raises Refused (unknown_agent)."""
-    if tx.conn.execute(SET_STATE, (state, reason, key)).fetchone() is None:
+    changed = tx.conn.execute(SET_STATE, (state, reason, key)).fetchall()
+    if not changed:
         raise Refused("unknown_agent", f"agent {key!r} not found", "list the agents: awk agent list")
-    tx.emit("agent.changed", agent=name_of(key), data={"state": state, "reason": reason})
+    for (one,) in changed:
+        tx.emit("agent.changed", agent=name_of(str(one)), data={"state": state, "reason": reason})

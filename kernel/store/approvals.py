@@ -177,23 +177,19 @@ def put_request(tx: Transaction, asker: Held, epoch: int, call: GatedCall, expir
     workspace = workflows.workspace(tx.conn, asker.space)
     stored = store_body(tx, call.input, asker.number)
     values = {
+        **msgspec.structs.asdict(asker),
+        **msgspec.structs.asdict(call),
         "instruction": asker.number,
         "epoch": epoch,
-        "agent": asker.agent,
-        "name": asker.name,
-        "space": asker.space,
         "call_key": call.key,
-        "tool": call.tool,
         "input": stored.body,
         "blob": stored.blob,
         "digest": call.digest,
-        "why": call.why,
         "state": "open" if by is None else "granted",
         "now": tx.now_ms,
         "expires": expires_ms,
         # The run stays open for the request only if a person watches it.
         "waits": expires_ms if workspace is not None and workspace.watched else 0,
-        "held": call.held,
         "decided": None if by is None else tx.now_ms,
         "by": by,
     }
@@ -289,12 +285,10 @@ def drop_requests(tx: Transaction, number: int, status: str) -> None:
         put_decision(tx, approval, "expired", SYSTEM, reason)
 
 
-UNBIND: Final = "UPDATE approvals SET call_key = NULL, told = 1 WHERE instruction = ? AND (:all OR state <> 'granted')"
-
-
-def unbind(tx: Transaction, number: int, *, everything: bool) -> None:
-    """Let retried work request refused calls again; with ``everything``, also granted calls."""
-    tx.conn.execute(UNBIND, (number, everything))
+unbind = Sql(
+    "UPDATE approvals SET call_key = NULL, told = 1 WHERE instruction = ? AND (? OR state <> 'granted')"
+).change()
+"""Let retried work request refused calls again; with ``everything``, also granted calls."""
 
 
 INSERT_RULE: Final = """

@@ -10,7 +10,6 @@ are counted in the transaction of each effect; refused effects do not count.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final, Literal, cast
 
 import apsw
@@ -278,15 +277,13 @@ def end_left_behind(tx: Transaction) -> None:
 
 Quota = Literal["messages", "instructions", "approvals", "feedback", "bytes"]
 
-_WORDS: Final[Mapping[Quota, str]] = MappingProxyType(
-    {
-        "messages": "messages (including votes and questions)",
-        "instructions": "instructions for others",
-        "approvals": "requests for approval",
-        "feedback": "pieces of feedback",
-        "bytes": "bytes of stored text",
-    }
-)
+_WORDS: Final[Mapping[Quota, str]] = {
+    "messages": "messages (including votes and questions)",
+    "instructions": "instructions for others",
+    "approvals": "requests for approval",
+    "feedback": "pieces of feedback",
+    "bytes": "bytes of stored text",
+}
 
 
 class QuotaReached(Refused):

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import closing
 from copy import copy
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Concatenate, Final, NamedTuple, cast
 from urllib.parse import quote
 
@@ -211,18 +210,16 @@ def try_to_open(path: str, copy: str) -> None:
             Path(copy + suffix).unlink(missing_ok=True)
 
 
-GROUPS: Final = MappingProxyType(
-    {
-        "messages": ("messages", "deliveries"),
-        "what agents did": ("entries", "effects", "blobs", "attempts", "instructions", "handovers"),
-        "events": ("events",),
-        "documents": (
-            "documents", "document_versions", "decisions", "document_owners", "document_mirrors",
-        ),
-        "runs, tasks and votes": ("workflows", "tasks", "task_needs", "ballots", "votes", "electors", "landings"),
-        "approvals and audit": ("approvals", "approval_rules", "audit", "grants", "feedback"),
-    }
-)  # fmt: skip
+GROUPS: Final = {
+    "messages": ("messages", "deliveries"),
+    "what agents did": ("entries", "effects", "blobs", "attempts", "instructions", "handovers"),
+    "events": ("events",),
+    "documents": (
+        "documents", "document_versions", "decisions", "document_owners", "document_mirrors",
+    ),
+    "runs, tasks and votes": ("workflows", "tasks", "task_needs", "ballots", "votes", "electors", "landings"),
+    "approvals and audit": ("approvals", "approval_rules", "audit", "grants", "feedback"),
+}  # fmt: skip
 """Long texts, frozen prompts and resources are blobs."""
 OTHER: Final = "other tables"
 FREE: Final = "free pages"

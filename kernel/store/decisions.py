@@ -12,6 +12,7 @@ import msgspec
 
 from kernel.policy.open_items import OpenDecision
 from kernel.store import rows
+from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, rfc3339
 from protocol.api.approvals import NeedKind
 from protocol.api.souls import AgentProposal, SoulProposal, TrayRow
@@ -165,14 +166,6 @@ MEMORY: Final = DecisionKind(
 )
 KINDS: Final = {one.name: one for one in (DOCUMENT, SOUL, MEMORY)}
 
-# Documents have owners. A soul belongs to no space.
-FOR_PERSON: Final = """
-SELECT kind, number AS id, owner AS name, iif(kind = 'soul', NULL, space) AS space, run, at_ms AS since, subject,
-  content
-FROM decisions INDEXED BY decisions_open WHERE state = 'open' AND kind <> 'document' AND vote IS NULL
-ORDER BY kind, number
-"""
-
 
 def _open(
     *, kind: NeedKind, id: int, name: str, space: str | None, subject: str, content: str, **columns: Any
@@ -185,6 +178,11 @@ def _open(
     )  # fmt: skip
 
 
-def for_person(conn: apsw.Connection) -> tuple[OpenDecision, ...]:
-    """Return the open decisions that a person makes: on souls, and on memory without a vote."""
-    return tuple(rows.each(conn.execute(FOR_PERSON), FOR_PERSON, _open, since=rfc3339))
+# Documents have owners. A soul belongs to no space.
+for_person = Sql("""
+SELECT kind, number AS id, owner AS name, iif(kind = 'soul', NULL, space) AS space, run, at_ms AS since, subject,
+  content
+FROM decisions INDEXED BY decisions_open WHERE state = 'open' AND kind <> 'document' AND vote IS NULL
+ORDER BY kind, number
+""").rows(_open, since=rfc3339)
+"""Return the open decisions that a person makes: on souls, and on memory without a vote."""

@@ -149,8 +149,10 @@ TRANSCRIPT_BYTES: Final = 2 * 1024 * 1024
 """Limit of the stored bytes per page; the entry that exceeds it is the last one."""
 
 TRANSCRIPT_HEAD: Final = """
-SELECT i.name, (SELECT count(*) FROM entries AS e WHERE e.instruction = i.id AND e.epoch > 0 AND e.kind <> 'note')
-FROM instructions AS i WHERE i.id = ?
+SELECT i.name, e.total, e.start FROM instructions AS i, (
+  SELECT count(*) AS total, coalesce(min(k), 0) AS start FROM entries
+  WHERE instruction = ?1 AND epoch > 0 AND kind <> 'note') AS e
+WHERE i.id = ?1
 """
 
 TRANSCRIPT: Final = """
@@ -159,6 +161,11 @@ SELECT e.k, e.at_ms, CASE WHEN e.blob IS NULL THEN e.body ELSE b.body END,
 FROM entries AS e LEFT JOIN blobs AS b ON b.hash = e.blob
 WHERE e.instruction = :id AND e.k >= :after AND e.epoch > 0 AND e.kind <> 'note' ORDER BY e.k
 """
+
+before_last = Sql("""
+SELECT k + 1 FROM entries WHERE instruction = ? AND epoch > 0 AND kind <> 'note' ORDER BY k DESC LIMIT 1 OFFSET ?
+""").scalar(int, 0)
+"""Return the number of the entry before the last ones, or 0."""
 
 PENDING: Final = "SELECT tool, id FROM approvals WHERE instruction = ? AND state = 'open' ORDER BY id DESC"
 
@@ -198,10 +205,10 @@ decode_done: Final = msgspec.json.Decoder(_Done).decode
 def transcript(conn: apsw.Connection, instruction: str, after: int, limit: int) -> EntryList | None:
     """Return at most ``limit`` entries with a number above ``after``; None for an unknown instruction."""
     number = number_of(instruction, "i")
-    head = cast("tuple[str, int] | None", conn.execute(TRANSCRIPT_HEAD, (number,)).fetchone())
+    head = cast("tuple[str, int, int] | None", conn.execute(TRANSCRIPT_HEAD, (number,)).fetchone())
     if head is None:
         return None
-    name, total = head
+    name, total, start = head
     shown: list[EntryInfo] = []
     following: str | None = None
     size = 0
@@ -213,7 +220,8 @@ def transcript(conn: apsw.Connection, instruction: str, after: int, limit: int) 
         size += stored_bytes
     rows = cast("Iterator[tuple[str, int]]", conn.execute(PENDING, (number,)))
     pending: dict[str, str] = {bare_name(tool): approval_id(asked) for tool, asked in rows}
-    return EntryList(id=instruction, agent=name, entries=tuple(shown), pending=pending, total=total, next=following)
+    page = EntryList(id=instruction, agent=name, entries=tuple(shown), pending=pending, total=total, next=following)
+    return msgspec.structs.replace(page, start=start)
 
 
 def _done_from(conn: apsw.Connection, number: int | None, after: int) -> Iterator[tuple[EntryInfo, int]]:

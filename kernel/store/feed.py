@@ -186,13 +186,10 @@ _data: Final = msgspec.json.Decoder(dict[str, Any])
 def since(conn: apsw.Connection, seq: int, limit: int = LIMIT, wanted: EventFilter = EVERYTHING) -> tuple[Event, ...]:
     """Return the first ``limit`` wanted events after ``seq``. Reads many rows: call in a thread."""
     values = {
+        **wanted._asdict(),
         "since": seq,
         "limit": min(limit, LIMIT),
-        "space": wanted.space,
         "below": None if wanted.space is None else f"{place_of(wanted.space)}{BELOW}",
-        "agent": wanted.agent,
-        "type": wanted.type,
-        "beside": wanted.beside,
         "instruction": None if wanted.instruction is None else number_of(wanted.instruction, "i") or -1,
     }
     return tuple(_event(row) for row in conn.execute(SINCE, values))

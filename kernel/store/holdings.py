@@ -5,22 +5,19 @@ take or restore a snapshot. A table without a row fails tests/kernel/store/test_
 """
 
 from collections.abc import Iterator
-from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 Place = Literal["", "space", "base", "home", "home_space", "work", "instruction", "ballot", "task", "document"]
 """Column that leads to the space of a row; ``work``: the row is an instruction."""
 # Temporary tables with the spaces and the work that a statement applies to.
 _SPACES: Final = "SELECT value FROM cleared"
-_LISTED: Final = MappingProxyType(
-    {
-        "work": "SELECT value FROM work",
-        "instruction": "SELECT value FROM work",
-        "ballot": "SELECT id FROM ballots WHERE space IN (SELECT value FROM cleared)",
-        "task": "SELECT id FROM tasks WHERE space IN (SELECT value FROM cleared)",
-        "document": "SELECT id FROM documents WHERE space IN (SELECT value FROM cleared)",
-    }
-)
+_LISTED: Final = {
+    "work": "SELECT value FROM work",
+    "instruction": "SELECT value FROM work",
+    "ballot": "SELECT id FROM ballots WHERE space IN (SELECT value FROM cleared)",
+    "task": "SELECT id FROM tasks WHERE space IN (SELECT value FROM cleared)",
+    "document": "SELECT id FROM documents WHERE space IN (SELECT value FROM cleared)",
+}
 _MOVED: Final = frozenset({"space", "home", "work"})
 DELETE: Final = "DELETE"
 

@@ -85,17 +85,18 @@ LEDGER: Final = "SELECT result FROM effects WHERE instruction = ? AND call_key =
 INSERT_EFFECT: Final = "INSERT INTO effects (instruction, call_key, result) VALUES (?, ?, ?)"
 
 
-def find(tx: Transaction, author: Author, held: Held, words: Words, call_key: str | None) -> UnkeyedCall:
+def find(tx: Transaction, author: Author, held: Held, words: Words) -> UnkeyedCall:
     """Return the key of the call ``words``, and the recorded answer if the call is a repetition."""
-    row = None if call_key is None else tx.conn.execute(LEDGER, (held.number, call_key)).fetchone()
-    if call_key is not None and (row is not None or not call_key.startswith(SENDING)):
-        return UnkeyedCall(call_key, None if row is None else bytes(row[0]))
+    key = author.call
+    row = None if key is None else tx.conn.execute(LEDGER, (held.number, key)).fetchone()
+    if key is not None and (row is not None or not key.startswith(SENDING)):
+        return UnkeyedCall(key, None if row is None else bytes(row[0]))
     found = find_unkeyed(tx, author, held, words)
-    if call_key is None:
+    if key is None:
         return found
     if found.result is not None:
-        _insert(tx, held, call_key, found.result)  # because it may be sent again
-    return msgspec.structs.replace(found, sending=call_key)
+        _insert(tx, held, key, found.result)  # because it may be sent again
+    return msgspec.structs.replace(found, sending=key)
 
 
 def record(tx: Transaction, held: Held, call: UnkeyedCall, result: bytes) -> None:

@@ -31,19 +31,25 @@ WITH RECURSIVE waiting (agent) AS (
     WHERE i.state IN ('queued', 'yielded') AND i.agent > waiting.agent)
   FROM waiting WHERE waiting.agent IS NOT NULL
 )
-SELECT head.id, head.agent, head.lane, a.provider, coalesce(m.needs, a.needs), a.node
+SELECT head.id, a.key, head.lane, a.provider, coalesce(m.needs, a.needs), a.node
 FROM waiting
-CROSS JOIN agents AS a ON a.key = waiting.agent AND a.state = 'active' AND a.hold_key IS NULL AND a.resume_at_ms <= :now
-  AND a.fenced_until_ms <= :now
--- the first instruction of its queue that is due
+CROSS JOIN agents AS owner ON owner.key = waiting.agent AND owner.state = 'active'
+-- the owner of the queue, or all instances of a group
+CROSS JOIN agents AS a ON (a.key = waiting.agent OR a.replica_of = waiting.agent) AND a.replica_of IS NOT a.key
+  AND a.state = 'active' AND a.hold_key IS NULL AND a.resume_at_ms <= :now AND a.fenced_until_ms <= :now
+-- the first instruction of the queue that is due; where some instances are members, only these work
 CROSS JOIN instructions AS head ON head.id = (
   SELECT i.id FROM instructions AS i INDEXED BY instructions_queue
   WHERE i.state IN ('queued', 'yielded') AND i.agent = waiting.agent AND i.not_before_ms <= :now
+    AND (a.key = i.agent OR EXISTS (SELECT 1 FROM members AS s WHERE s.space = i.space AND s.agent = a.key)
+      OR EXISTS (SELECT 1 FROM workflows AS w WHERE w.space = i.space AND w.open = 1)
+      OR NOT EXISTS (SELECT 1 FROM members AS s CROSS JOIN agents AS o ON o.key = s.agent
+        WHERE s.space = i.space AND o.replica_of = i.agent AND o.key <> i.agent))
   ORDER BY i.lane, i.id LIMIT 1)
 LEFT JOIN members AS m ON m.space = head.space AND m.name = head.name AND m.agent = head.agent
 -- at most one live attempt of an agent
 WHERE NOT EXISTS (
-  SELECT 1 FROM instructions AS live WHERE live.agent = waiting.agent AND live.state IN ('leased', 'running'))
+  SELECT 1 FROM instructions AS live WHERE live.agent = a.key AND live.state IN ('leased', 'running'))
 ORDER BY head.lane, head.id LIMIT :limit
 """
 
@@ -64,7 +70,8 @@ def any_elsewhere(conn: apsw.Connection, ids: Iterable[str]) -> bool:
 def ready(conn: apsw.Connection, now_ms: int, limit: int) -> tuple[Candidate, ...]:
     """Return the instructions that can be leased, the most urgent first.
 
-    An agent has at most one: the first of its queue whose ``not_before`` is not in the future.
+    An agent has at most one: the first of its queue whose ``not_before`` is not in the future. The first instruction
+    of a group is returned for each free instance.
     """
     found = conn.execute(READY, {"now": now_ms, "limit": limit})
     return tuple(
@@ -121,7 +128,12 @@ blocking = Sql("""
 SELECT live.id FROM instructions AS live
 WHERE live.state IN ('leased', 'running') AND live.waits_for = 'approval' AND EXISTS (
     SELECT 1 FROM instructions AS i INDEXED BY instructions_queue
-    WHERE i.state IN ('queued', 'yielded') AND i.agent = live.agent AND i.not_before_ms <= :now)
+    WHERE i.state IN ('queued', 'yielded') AND i.not_before_ms <= :now
+      -- its own queue, or that of its group while no instance is free
+      AND i.agent IN (live.agent, (SELECT own.replica_of FROM agents AS own WHERE own.key = live.agent
+        AND NOT EXISTS (SELECT 1 FROM agents AS o WHERE o.replica_of = own.replica_of AND o.key <> o.replica_of
+          AND o.state = 'active' AND o.hold_key IS NULL AND o.resume_at_ms <= :now AND NOT EXISTS (
+            SELECT 1 FROM instructions AS l WHERE l.agent = o.key AND l.state IN ('leased', 'running'))))))
   AND EXISTS (
     SELECT 1 FROM agents AS a
     WHERE a.key = live.agent AND a.state = 'active' AND a.hold_key IS NULL AND a.resume_at_ms <= :now)

@@ -44,15 +44,13 @@ class BegunWrite(msgspec.Struct, frozen=True):
     """Key that identifies the call."""
 
 
-def begin_write(
-    tx: Transaction, author: Author, call_key: str | None, words: Words, before: str, text: str
-) -> BegunWrite:
+def begin_write(tx: Transaction, author: Author, words: Words, before: str, text: str) -> BegunWrite:
     """Record the start of a write for the call ``words``; ``before``: digest of the old content.
 
     Raises Refused (stale_attempt, quota_reached).
     """
     holder = held(tx.conn, author.instruction, author.epoch)
-    call = find(tx, author, holder, words, call_key)
+    call = find(tx, author, holder, words)
     if call.result is not None:
         return msgspec.structs.replace(msgspec.json.decode(call.result, type=BegunWrite), again=True)
     use(tx, holder, text=text)

@@ -274,23 +274,21 @@ FIND_FEEDBACK: Final = (
 )
 
 
-def add_feedback(
-    tx: Transaction, text: str, author: Author | None = None, *, call_key: str | None = None
-) -> FeedbackRow:
-    """Store feedback of ``author`` (None: the user). The same ``call_key`` returns the first row.
+def add_feedback(tx: Transaction, text: str, author: Author | None = None) -> FeedbackRow:
+    """Store feedback of ``author`` (None: the user). The same call returns the first row.
 
     Raises Refused (stale_attempt, quota_reached).
     """
-    who, space, instruction, holder = USER, None, None, None
+    who, space, instruction, holder, key = USER, None, None, None, None
     if author is not None:
         holder = held(tx.conn, author.instruction, author.epoch)
-        who, space, instruction = holder.name, holder.space, holder.number
-    row = tx.conn.execute(INSERT_FEEDBACK, (tx.now_ms, who, space, instruction, call_key, text)).fetchone()
+        who, space, instruction, key = holder.name, holder.space, holder.number, author.call
+    row = tx.conn.execute(INSERT_FEEDBACK, (tx.now_ms, who, space, instruction, key, text)).fetchone()
     if row is not None:
         if holder is not None:
             use(tx, holder, feedback=1, text=text)
         return FeedbackRow(id=feedback_id(row[0]), at=tx.now, author=who, space=space, text=text)
-    earlier = tx.conn.execute(FIND_FEEDBACK, (instruction, call_key))
+    earlier = tx.conn.execute(FIND_FEEDBACK, (instruction, key))
     found = rows.one(earlier, FIND_FEEDBACK, FeedbackRow, id=feedback_id, at=rfc3339)
     assert found is not None, "its key is taken"
     return found

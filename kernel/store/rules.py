@@ -13,12 +13,21 @@ from kernel.policy.grants import authority
 from kernel.policy.rule_trigger import trigger_of
 from kernel.policy.rules import ActiveRule, Occasion, decide, described
 from kernel.rule.effects import EndedInstruction, HeldRule, HoldRule, Membership, RunningWorkspace
-from kernel.store import grants, rows, voting, workflows
+from kernel.store import grants, voting, workflows
 from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.agent import Scope
 from protocol.message import USER
-from protocol.names import DEFAULT_TAG, AgentKey, is_personal, message_id, personal_space, place_of, split_space
+from protocol.names import (
+    DEFAULT_TAG,
+    AgentKey,
+    group_of,
+    is_personal,
+    message_id,
+    personal_space,
+    place_of,
+    split_space,
+)
 from protocol.rules import FIRINGS_LIMIT, RuleFiring, RuleInfo, RuleSpec
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -31,33 +40,24 @@ def scopes_in(words: str) -> frozenset[Scope]:
     return cast("frozenset[Scope]", frozenset(words.split()))
 
 
-ACTIVE: Final = """
+active = Sql("""
 SELECT id AS number, version, author, author_key, scopes, fired, spec FROM rules INDEXED BY rules_enabled
 WHERE space = ? AND enabled = 1 ORDER BY id LIMIT 64
-"""
-
-
-def active(conn: apsw.Connection, space: str) -> tuple[ActiveRule, ...]:
-    """Return the enabled rules of ``space``, the oldest first."""
-    cursor = conn.execute(ACTIVE, (space,))
-    return tuple(rows.each(cursor, ACTIVE, ActiveRule, scopes=scopes_in, spec=_spec.decode))
-
-
-HELD: Final = """
-SELECT h.rule AS number, h.version, h.author, h.author_key, h.scopes, coalesce(r.fired, 0) AS fired, h.spec, h.occasion,
-  coalesce(r.enabled, 0) AS enabled
-FROM held_rules AS h LEFT JOIN rules AS r ON r.id = h.rule
-WHERE h.space = ? AND h.proposal = ? ORDER BY h.id DESC LIMIT 1
-"""
-
-
-def held(conn: apsw.Connection, space: str, proposal: str) -> HeldRule | None:
-    """Return the rule and the event that wait for the result of ``proposal``, or None."""
-    return rows.one(conn.execute(HELD, (space, proposal)), HELD, _held, scopes=scopes_in, spec=_spec.decode)
+""").rows(ActiveRule, scopes=scopes_in, spec=_spec.decode)
+"""Return the enabled rules of ``space``, the oldest first."""
 
 
 def _held(*, occasion: bytes, enabled: int, **columns: Any) -> HeldRule:
     return HeldRule(ActiveRule(**columns), _occasion.decode(occasion), bool(enabled))
+
+
+held = Sql("""
+SELECT h.rule AS number, h.version, h.author, h.author_key, h.scopes, coalesce(r.fired, 0) AS fired, h.spec, h.occasion,
+  coalesce(r.enabled, 0) AS enabled
+FROM held_rules AS h LEFT JOIN rules AS r ON r.id = h.rule
+WHERE h.space = ? AND h.proposal = ? ORDER BY h.id DESC LIMIT 1
+""").row(_held, scopes=scopes_in, spec=_spec.decode)
+"""Return the rule and the event that wait for the result of ``proposal``, or None."""
 
 
 DEFINE: Final = """
@@ -96,12 +96,8 @@ def hold(tx: Transaction, row: HoldRule) -> None:
     tx.conn.execute(HOLD, (row.space, row.proposal, *whose, *kept))
 
 
-DEFINED_BY: Final = "UPDATE rules SET message = ? WHERE space = ? AND name = ?"
-
-
-def set_message(tx: Transaction, space: str, name: str, seq: int) -> None:
-    """Record the number of the message that announced the definition of a rule."""
-    tx.conn.execute(DEFINED_BY, (seq, space, name))
+set_message = Sql("UPDATE rules SET message = ? WHERE space = ? AND name = ?").change()
+"""Record the number of the message that announced the definition of a rule."""
 
 
 INFO: Final = """
@@ -210,7 +206,8 @@ class TransactionView:
         return tuple(row[0] for row in self._conn.execute(MEMBER_NAMES, (space,)))
 
     def addressed_by(self, instruction: int) -> frozenset[AgentKey]:
-        return frozenset(AgentKey(row[0]) for row in self._conn.execute(ADDRESSED_BY, (instruction,)))
+        keys = [AgentKey(row[0]) for row in self._conn.execute(ADDRESSED_BY, (instruction,))]
+        return frozenset((*keys, *filter(None, map(group_of, keys))))
 
     def incomplete(self, space: str, agent: AgentKey) -> int | None:
         row = self._conn.execute(INCOMPLETE, (agent, space)).fetchone()
@@ -261,7 +258,12 @@ MEMBER_NAMES: Final = "SELECT name FROM members WHERE space = ? ORDER BY name LI
 
 NEWEST_RUN: Final = "SELECT max(id) FROM workflows WHERE space = ?"
 
-ROSTER: Final = "SELECT agent, name FROM members WHERE space = ? ORDER BY name LIMIT 256"
+# A group stands for its instances, which are members themselves.
+ROSTER: Final = """
+SELECT m.agent, m.name FROM members AS m WHERE m.space = ? AND NOT EXISTS (
+  SELECT 1 FROM agents AS a WHERE a.key = m.agent AND a.replica_of = a.key)
+ORDER BY m.name LIMIT 256
+"""
 
 ADDRESSED_BY: Final = """
 SELECT d.agent FROM messages AS m CROSS JOIN deliveries AS d ON d.message = m.seq
@@ -301,6 +303,7 @@ WHERE m.agent = ? AND w.name = ? ORDER BY w.tag <> ?, w.tag LIMIT 64
 INCOMPLETE: Final = """
 SELECT last.id FROM (
   SELECT id, state FROM instructions INDEXED BY instructions_ended
-  WHERE agent = ? AND space = ? AND ended_ms IS NOT NULL ORDER BY ended_ms DESC, id DESC LIMIT 1) AS last
+  WHERE agent IN (SELECT ?1 UNION SELECT r.key FROM agents AS r WHERE r.replica_of = ?1) AND space = ?2
+    AND ended_ms IS NOT NULL ORDER BY ended_ms DESC, id DESC LIMIT 1) AS last
 WHERE last.state = 'incomplete' AND NOT EXISTS (SELECT 1 FROM instructions AS i WHERE i.continues = last.id)
 """

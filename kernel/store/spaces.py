@@ -117,22 +117,14 @@ open_below = Sql(f"""
 
 
 # The spaces that the ended instruction opened, and the space that it belonged to.
-AFFECTED: Final = f"""
+affected_by = Sql(f"""
 {COLUMNS} WHERE closed_ms IS NULL AND (instruction = :instruction OR space = :space) ORDER BY number
-"""
+""").rows(Subspace)
+"""Return the open spaces to check for remaining work when ``instruction`` in ``space`` ends."""
 
 
-def affected_by(conn: apsw.Connection, instruction: int, space: str) -> list[Subspace]:
-    """Return the open spaces to check for remaining work when ``instruction`` in ``space`` ends."""
-    return rows.all_(conn.execute(AFFECTED, {"instruction": instruction, "space": space}), AFFECTED, Subspace)
-
-
-AT_WORK: Final = "SELECT 1 FROM instructions WHERE id = ? AND ended_ms IS NULL"
-
-
-def opener_at_work(conn: apsw.Connection, row: Subspace) -> bool:
-    """Return whether the instruction that opened the space is unfinished."""
-    return conn.execute(AT_WORK, (row.instruction,)).fetchone() is not None
+opener_at_work = Sql("SELECT 1 FROM instructions WHERE id = ? AND ended_ms IS NULL").exists()
+"""Return whether the instruction that opened the space is unfinished."""
 
 
 work_open = Sql("""

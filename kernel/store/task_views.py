@@ -13,7 +13,7 @@ from kernel.policy.open_items import StuckTask
 from kernel.policy.tasks import GIVEN_OUT, LOST, OVER, UNCLAIMED_MS, fate, held_by, waits_for
 from kernel.store import rows
 from kernel.store.rows import RowPage
-from kernel.store.tasks import MADE, ROWS, TaskRow, task_id, those
+from kernel.store.tasks import MADE, ROWS, TaskRow, task_id, task_query
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from protocol.api.processes import PsTask
 from protocol.names import base_space, instruction_id, place_of
@@ -108,7 +108,7 @@ def info(row: TaskRow) -> TaskInfo:
 
 
 # Open tasks whose dependencies failed, ready tasks whose work has ended, and ready tasks without an assignee.
-STUCK: Final = """
+STUCK: Final = task_query("""
 WITH found (id, space) AS (
   SELECT s.id, s.space FROM tasks AS s INDEXED BY tasks_unfinished
   WHERE s.state IN ('open', 'ready') AND s.state = 'open' AND EXISTS (
@@ -124,14 +124,14 @@ SELECT found.id FROM found
 LEFT JOIN subspaces AS b ON b.space = found.space
 CROSS JOIN workflows AS w ON w.space = coalesce(b.base, found.space) AND w.state = 'running'
 WHERE b.closed_ms IS NULL ORDER BY found.id
-"""
+""")
 CANCELLED: Final = "SELECT 1 FROM instructions WHERE id = ? AND state = 'cancelled'"
 RUN_OF: Final = "SELECT id FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1"
 
 
 def stuck(conn: apsw.Connection, now_ms: int) -> Iterable[tuple[str, StuckTask]]:
     """Yield each task of a running workflow that may need a person, with its space."""
-    for row in those(conn, conn.execute(STUCK)):
+    for row in STUCK(conn):
         held = held_by(row.on_failure, row.needs) if row.state == "open" else ()
         ended = row.instruction is not None and row.for_name is not None
         left = ended and (
@@ -155,17 +155,17 @@ def unclaimed(conn: apsw.Connection, space: str, limit: int) -> tuple[str, ...]:
     return tuple(task_id(int(str(n))) for (n,) in conn.execute(UNCLAIMED, {"space": space, "limit": limit}))
 
 
-OF_AGENTS: Final = """
+OF_AGENTS: Final = task_query("""
 SELECT t.id FROM workflows AS w CROSS JOIN tasks AS t INDEXED BY tasks_state ON t.space = w.space
 WHERE w.state = 'running' AND t.state IN ('open', 'ready', 'claimed')
   AND (t.for_name IS NOT NULL OR t.holder IS NOT NULL) ORDER BY t.id
-"""
+""")
 
 
 def of_agents(conn: apsw.Connection) -> Mapping[tuple[str, str], tuple[PsTask, ...]]:
     """Return unfinished tasks by space and by the member who holds or is assigned them."""
     found: defaultdict[tuple[str, str], list[PsTask]] = defaultdict(list)
-    for row in those(conn, conn.execute(OF_AGENTS)):
+    for row in OF_AGENTS(conn):
         blocked_by = waits_for(row.on_failure, row.needs)
         shown = PsTask(id=row.id, title=row.title, state=row.state, blocked_by=blocked_by)
         found[place_of(row.space), row.holder or row.for_name or ""].append(shown)

@@ -6,15 +6,15 @@ defines the steps; kernel.store.transitions.tasks and .task_work apply them.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
 import apsw
 import msgspec
 
-from kernel.policy.tasks import GIVEN_OUT, OVER, TRANSITIONS, FileClaim, Needed, TaskStep, claims_against
+from kernel.policy.tasks import OVER, TRANSITIONS, FileClaim, Needed, TaskStep, claims_against
 from kernel.store import rows
-from kernel.store.rows import Sql
+from kernel.store.rows import Query, Sql
 from kernel.store.transaction import Transaction
 from protocol.names import number_of
 from protocol.tasks import OnFailure, TaskSpec, TaskState
@@ -164,15 +164,12 @@ def insert(tx: Transaction, space: str, spec: TaskSpec, new: NewTask, parent: in
     """Store an open task. Return its row number and its number in the space."""
     values = {
         **new._asdict(),
+        **msgspec.structs.asdict(spec),
         "space": space,
-        "key": spec.key,
-        "title": spec.title,
-        "text": spec.text,
         "for": spec.for_,
         "parent": parent,
         "files": msgspec.json.encode(spec.files),
         "command": spec.check,
-        "on_failure": spec.on_failure,
         "now": tx.now_ms,
     }
     number, n = cast("tuple[int, int]", tx.conn.execute(INSERT, values).fetchone())
@@ -228,12 +225,8 @@ def make_step(tx: Transaction, row: TaskRow, change: TaskChange) -> bool:
     return True
 
 
-GIVE: Final = "UPDATE tasks SET instruction = ?, given_out = given_out + 1 WHERE id = ?"
-
-
-def give(tx: Transaction, task: int, instruction: int) -> None:
-    """Record the instruction that was created for the assignee of a ready task."""
-    tx.conn.execute(GIVE, (instruction, task))
+give = Sql("UPDATE tasks SET instruction = ?, given_out = given_out + 1 WHERE id = ?").change()
+"""Record the instruction that was created for the assignee of a ready task."""
 
 
 SET_FOR: Final = "UPDATE tasks SET for_name = ?, instruction = NULL, given_out = 0 WHERE id = ?"
@@ -245,91 +238,65 @@ def set_for(tx: Transaction, row: TaskRow, name: str) -> None:
         tx.conn.execute(SET_FOR, (name, row.number))
 
 
-FOLLOWERS: Final = """
+def task_query(sql: str) -> Query[list[TaskRow]]:
+    """Return a query for the tasks whose row numbers the statement selects."""
+
+    def read(found: apsw.Cursor) -> list[TaskRow]:
+        numbers = cast("list[tuple[int]]", found.fetchall())
+        return [by_number(found.connection, number) for (number,) in numbers]
+
+    return Query(sql, read)
+
+
+followers = task_query("""
 SELECT t.id FROM task_needs AS x CROSS JOIN tasks AS t ON t.id = x.task AND t.state = 'open'
 WHERE x.needs = ? ORDER BY t.n
-"""
-
-
-def followers(conn: apsw.Connection, number: int) -> list[TaskRow]:
-    """Return the tasks in state *open* that depend on a task."""
-    return those(conn, conn.execute(FOLLOWERS, (number,)))
-
-
-def those(conn: apsw.Connection, found: apsw.Cursor) -> list[TaskRow]:
-    """Return the tasks whose row numbers ``found`` yields."""
-    numbers = cast("list[tuple[int]]", found.fetchall())
-    return [by_number(conn, number) for (number,) in numbers]
+""")
+"""Return the tasks in state *open* that depend on a task."""
 
 
 # Tasks with unfinished work are already assigned; tasks whose work a person cancelled are not assigned again.
-TO_GIVE: Final = """
+to_give = task_query("""
 SELECT t.id FROM tasks AS t INDEXED BY tasks_state
 WHERE t.space = ? AND t.state = 'ready' AND t.for_name IS NOT NULL AND t.given_out < ?
   AND NOT EXISTS (SELECT 1 FROM instructions AS i
     WHERE i.id = t.instruction AND (i.ended_ms IS NULL OR i.state = 'cancelled')) ORDER BY t.n
-"""
+""")
+"""Return the ready tasks of a space that became instructions for their assignees less often than the given number."""
 
 
-def to_give(conn: apsw.Connection, space: str) -> list[TaskRow]:
-    """Return the ready tasks that should become instructions for their assignees."""
-    return those(conn, conn.execute(TO_GIVE, (space, GIVEN_OUT)))
+begin_again = Sql("UPDATE tasks SET given_out = 0, instruction = NULL WHERE space = ? AND state = 'ready'").change()
+"""Let ready tasks become instructions again, because a new run continues in ``space``."""
 
 
-FRESH: Final = "UPDATE tasks SET given_out = 0, instruction = NULL WHERE space = ? AND state = 'ready'"
-
-
-def begin_again(tx: Transaction, space: str) -> None:
-    """Let ready tasks become instructions again, because a new run continues in ``space``."""
-    tx.conn.execute(FRESH, (space,))
-
-
-CLAIMS: Final = """
+claims = Sql("""
 SELECT n AS id, holder, files FROM tasks WHERE space = ? AND state = 'claimed' AND files <> x'5b5d' ORDER BY n
-"""
+""").rows(FileClaim, id=task_id, files=_files.decode)
+"""Return the files of ``space`` that claimed tasks reserve."""
 
 
-def claims(conn: apsw.Connection, space: str) -> list[FileClaim]:
-    """Return the files of ``space`` that claimed tasks reserve."""
-    return rows.all_(conn.execute(CLAIMS, (space,)), CLAIMS, FileClaim, id=task_id, files=_files.decode)
-
-
-GIVEN: Final = """
+soon_claimed = Sql("""
 SELECT n AS id, for_name AS holder, files FROM tasks AS t
 WHERE t.space = ? AND t.state = 'ready' AND t.files <> x'5b5d' AND t.for_name IS NOT NULL AND EXISTS (
   SELECT 1 FROM instructions AS i WHERE i.id = t.instruction AND i.ended_ms IS NULL)
-"""
+""").rows(FileClaim, id=task_id, files=_files.decode)
+"""Return the files of tasks that an unfinished instruction is about to claim."""
 
 
-def soon_claimed(conn: apsw.Connection, space: str) -> list[FileClaim]:
-    """Return the files of tasks that an unfinished instruction is about to claim."""
-    return rows.all_(conn.execute(GIVEN, (space,)), GIVEN, FileClaim, id=task_id, files=_files.decode)
+hand_on = Sql("UPDATE tasks SET for_name = ? WHERE instruction = ? AND for_name = ? AND state = 'ready'").change()
+"""Assign the ready tasks of an instruction to its new assignee, if they were assigned to the previous one."""
 
 
-HAND_ON: Final = "UPDATE tasks SET for_name = ? WHERE instruction = ? AND for_name = ? AND state = 'ready'"
-
-
-def hand_on(tx: Transaction, instruction: int, old: str, name: str) -> None:
-    """Assign the ready tasks of ``instruction`` to ``name``, to whom it was moved from ``old``."""
-    tx.conn.execute(HAND_ON, (name, instruction, old))
-
-
-OF_INSTRUCTION: Final = """
+of_instruction = task_query("""
 SELECT id FROM tasks INDEXED BY tasks_instruction WHERE instruction = ? AND state IN ('ready', 'claimed') ORDER BY n
-"""
+""")
+"""Return the unfinished tasks that an instruction holds or can claim again."""
 
 
-def of_instruction(conn: apsw.Connection, instruction: int) -> Sequence[TaskRow]:
-    """Return the unfinished tasks that an instruction holds or can claim again."""
-    return those(conn, conn.execute(OF_INSTRUCTION, (instruction,)))
-
-
-HAND: Final = "UPDATE tasks SET handed_by = :by WHERE instruction = :by AND state IN ('ready', 'claimed')"
-
-
-def hand_tasks(tx: Transaction, instruction: int) -> None:
-    """Attach the hand-over of ``instruction`` to its tasks, for a later worker on these tasks."""
-    tx.conn.execute(HAND, {"by": instruction})
+hand_tasks = Sql(
+    "UPDATE tasks SET handed_by = instruction WHERE instruction = ? AND state IN ('ready', 'claimed')"
+).change()
+"""Attach the hand-over of ``instruction`` to its tasks, for a later worker on these tasks."""
 
 
 RENEW: Final = "UPDATE tasks SET epoch = ? WHERE id = ?"

@@ -1,7 +1,6 @@
 """Spans of past work: the next ones after a collector's cursor, and the state of each collector."""
 
 from collections.abc import Callable, Collection, Mapping
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 import apsw
@@ -284,5 +283,5 @@ def _of_run(conn: apsw.Connection, log: str, at_ms: int, space: str | None, data
 
 _OF: Final[
     Mapping[str, Callable[[apsw.Connection, TracedInstruction, Origin, int, dict[str, Any], bool], Span | None]]
-] = MappingProxyType({"instruction.step": _of_step, "attempt.ended": _of_attempt, "instruction.ended": _of_end})
+] = {"instruction.step": _of_step, "attempt.ended": _of_attempt, "instruction.ended": _of_end}
 """Functions that create the span of an event, by its type."""

@@ -210,24 +210,15 @@ def put_open(tx: Transaction, row: OpenProposal) -> None:
     """Store a new open ballot."""
     opened, terms = row.opened, row.opened.terms
     values = {
-        "space": row.space,
-        "name": opened.name,
+        **msgspec.structs.asdict(terms),
+        **msgspec.structs.asdict(opened),
+        **msgspec.structs.asdict(row),
         "kind": terms.type,
-        "title": terms.title,
-        "description": terms.description,
         "options": _encode(terms.options),
         "rule": terms.resolution.type,
         "quorum": terms.resolution.quorum,
         "tie_breaker": terms.resolution.tie_breaker,
-        "binding": terms.binding,
-        "creator": row.creator,
-        "creator_key": row.creator_key,
-        "hops": row.hops,
         "now": tx.now_ms,
-        "expires_ms": opened.expires_ms,
-        "salt": opened.salt,
-        "strict": opened.strict,
-        "grants": opened.grants,
         "binds": None if terms.binds is None else _encode(terms.binds),
     }
     tx.conn.execute(INSERT, values)
@@ -249,12 +240,8 @@ def put_vote(tx: Transaction, ballot: Ballot, voter: str, choice: str, reason: s
     tx.conn.execute(VOTE, values)
 
 
-TIE: Final = "UPDATE ballots SET tie_told = 1 WHERE id = ?"
-
-
-def put_tie(tx: Transaction, ballot: Ballot) -> None:
-    """Record that the creator was asked to break the tie, so that this happens once."""
-    tx.conn.execute(TIE, (ballot.number,))
+put_tie = Sql("UPDATE ballots SET tie_told = 1 WHERE id = ?").change()
+"""Record that the creator was asked to break the tie, so that this happens once."""
 
 
 class EndedBallot(NamedTuple):

@@ -11,8 +11,8 @@ import apsw
 import msgspec
 
 from kernel.rule.draft import Author
-from kernel.store import rows
 from kernel.store.attempts import held, use
+from kernel.store.rows import Sql
 from kernel.store.tasks import hand_tasks
 from kernel.store.transaction import Transaction, rfc3339
 from protocol.api.agents import AgentStatus
@@ -73,14 +73,12 @@ _STATUS: Final[dict[str, Callable[[Any], Any]]] = {
     "instruction": instruction_id,
     "at": rfc3339,
 }
-FIND: Final = """
+
+
+status = Sql("""
 SELECT task, state, metadata, instruction, at_ms AS at FROM statuses WHERE agent = ? AND space = ?
-"""
-
-
-def status(conn: apsw.Connection, agent: str, space: str) -> AgentStatus | None:
-    """Return the status of ``agent`` (a key) in ``space``, or None."""
-    return rows.one(conn.execute(FIND, (agent, space)), FIND, AgentStatus, **_STATUS)
+""").row(AgentStatus, **_STATUS)
+"""Return the status of ``agent`` (a key) in ``space``, or None."""
 
 
 # If several have the same time, any of them may count as the last.

@@ -1,6 +1,6 @@
 """Queries about workflows. Each start is a row: a *run*, identified by a number internally and by its id externally."""
 
-from typing import Final, Literal, NamedTuple, cast
+from typing import Final, Literal, NamedTuple
 
 import apsw
 import msgspec
@@ -308,11 +308,6 @@ RUNS: Final = f"""
   AND (:since_ms IS NULL OR started_ms >= :since_ms) AND (:before IS NULL OR id < :before)
 ORDER BY id DESC LIMIT :limit
 """
-COUNT_RUNS: Final = """
-SELECT count(*) FROM workflows WHERE (:name IS NULL OR name = :name) AND (:tag IS NULL OR tag = :tag)
-  AND (:status IS NULL OR CASE state WHEN 'stopped' THEN coalesce(status, state) ELSE state END = :status)
-  AND (:since_ms IS NULL OR started_ms >= :since_ms)
-"""
 
 
 def runs(
@@ -323,17 +318,16 @@ def runs(
     return tuple(rows.all_(conn.execute(RUNS, values), RUNS, WorkflowRecord))
 
 
-def count_runs(conn: apsw.Connection, wanted: RunFilter) -> int:
-    """Count the matching runs."""
-    return int(conn.execute(COUNT_RUNS, wanted._asdict()).get)
+count_runs = Sql("""
+SELECT count(*) FROM workflows WHERE (:name IS NULL OR name = :name) AND (:tag IS NULL OR tag = :tag)
+  AND (:status IS NULL OR CASE state WHEN 'stopped' THEN coalesce(status, state) ELSE state END = :status)
+  AND (:since_ms IS NULL OR started_ms >= :since_ms)
+""").scalar(int)
+"""Count the matching runs."""
 
 
-COST: Final = "SELECT sum(cost_usd) FROM instructions WHERE run = ?"
-
-
-def cost_usd(conn: apsw.Connection, run: int) -> float | None:
-    """Return the cost of a run without work of unknown price; None if no price is known."""
-    return cast("float | None", conn.execute(COST, (run,)).get)
+cost_usd = Sql("SELECT sum(cost_usd) FROM instructions WHERE run = ?").optional(float)
+"""Return the cost of a run without work of unknown price; None if no price is known."""
 
 
 paused = Sql("SELECT paused FROM workflows WHERE id = ?").scalar(bool, False)

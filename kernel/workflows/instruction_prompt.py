@@ -6,7 +6,6 @@ the overrides of the workflow (CF18).
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from types import MappingProxyType
 from typing import Final, Protocol
 
 import msgspec
@@ -18,7 +17,7 @@ from kernel.agents.prompt import WAITING, AssembledPrompt, assemble
 from kernel.agents.skills import RulesFile
 from kernel.agents.soul import read_soul, soul_path, traits_of
 from kernel.agents.workspace_prompt import UNCLAIMED, PromptContext, TreeContext
-from kernel.policy.creation import effective
+from kernel.policy.creation import effective, instance_of
 from kernel.policy.tools import Situation, offered_tools
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import (
@@ -42,26 +41,24 @@ from protocol.agent_memory import least
 from protocol.documents import DocumentInfo
 from protocol.errors import Refused
 from protocol.instruction import WaitReason
-from protocol.names import is_personal, number_of, place_of
+from protocol.names import is_personal, number_of, place_of, split_instance
 from protocol.project import GuardSettings, ProjectDefinition
 from protocol.target import flag_of
 from protocol.tools import ToolScope
 from protocol.workflow import Ref, WorkflowDefinition
 
-_WAITS: Final[Mapping[WaitReason | None, str]] = MappingProxyType(
-    {
-        None: "queued",
-        "provider": "waiting for the provider",
-        "credentials": "waiting for credentials",
-        "quota": "waiting for a quota",
-        "approval": "waiting for approval",
-        "budget": "waiting for a budget",
-        "hops": "stopped by a limit of the workflow",
-        "answer": "waiting for an answer",
-        "node": "waiting for a node",
-        "paused": "paused",
-    }
-)
+_WAITS: Final[Mapping[WaitReason | None, str]] = {
+    None: "queued",
+    "provider": "waiting for the provider",
+    "credentials": "waiting for credentials",
+    "quota": "waiting for a quota",
+    "approval": "waiting for approval",
+    "budget": "waiting for a budget",
+    "hops": "stopped by a limit of the workflow",
+    "answer": "waiting for an answer",
+    "node": "waiting for a node",
+    "paused": "paused",
+}
 """Reasons why other work of the agent waits, as shown to its model."""
 
 
@@ -219,8 +216,10 @@ def definition_of(
     """Return the agent ``key`` as defined in its own file. Raises Refused, BadDefinition as ``definition_for`` does."""
     if record is not None and record.origin != "file" and record.definition is not None:
         return _agent.decode(record.definition)
+    group, number = split_instance(key)
     try:
-        return catalog.agent(key, project).definition
+        found = catalog.agent(group, project).definition
+        return instance_of(found, number) if number else found  # also if it is surplus and finishes its work
     except BadDefinition:
         if record is None or record.definition is None:
             raise

@@ -32,7 +32,7 @@ from kernel.source.diagnostics import BadDefinition, Diagnostics, Location
 from kernel.source.files import folder_errors
 from kernel.source.yaml_tree import MapNode, Node, ScalarNode
 from kernel.workflows.find import SUFFIXES, WORKFLOWS, Checkout, WorkflowFile, find_workflow, workflow_names
-from kernel.workflows.members import WorkflowMember
+from kernel.workflows.members import WorkflowMember, with_instances
 from kernel.workflows.variables import check_params, check_texts, text_defaults
 from kernel.workflows.workspace import check_deliver, check_output, check_rules, check_tasks, check_workspace
 from protocol.agent import AgentDefinition
@@ -102,7 +102,7 @@ def check_verdict(definition: WorkflowDefinition, node: Node, problems: Diagnost
         hint = f"did you mean {near}?" if NAME.fullmatch(near) and near not in RESERVED else None
         problems.add(place_at(node, where), where, str(error), hint)
         return
-    members = tuple(definition.agents)
+    members = definition.workers
     where = f"{_WHERE}.electors"
     for name in terms.electors:
         if name not in members:
@@ -169,18 +169,18 @@ class _Reading:
         entries: dict[str, Ref | AgentDefinition] = {}
         members: list[WorkflowMember] = []
         if isinstance(node, MapNode):
-            agents = self._agents(node)
-            entries = {key.text: entry for key, entry, _ in agents}
-            members = [member for key, entry, child in agents if (member := self._member(key.text, entry, child))]
             first: dict[str, str] = {}
-            for key, entry, child in agents:
-                if not isinstance(entry, Ref):
-                    continue
-                other = first.setdefault(entry.ref, key.text)
-                if other != key.text:
-                    message = f"{other} and {key.text} refer to the same agent {entry.ref}"
-                    hint = "use each agent only once in a workflow"
-                    self._problems.add(_ref_place(child), f"agents.{key.text}.ref", message, hint)
+            for key, entry, child in self._agents(node):
+                member = self._member(key.text, entry, child)
+                entries[key.text] = entry
+                for entry_of, one in () if member is None else with_instances(member, entry):
+                    entries[one.name] = entry_of
+                    members.append(one)
+                    other = key.text if one.ref is None else first.setdefault(one.ref.ref, key.text)
+                    if other != key.text:
+                        message = f"{other} and {key.text} refer to the same agent {one.ref and one.ref.ref}"
+                        hint = "use each agent only once in a workflow"
+                        self._problems.add(_ref_place(child), f"agents.{key.text}.ref", message, hint)
         name, shown = self._found.default_name, self._found.shown
         file = f"{WORKFLOWS}/{name}{SUFFIXES[0]}"
         if self._found.bound and os.path.normpath(shown) != file and os.path.lexists(self._catalog.root / file):

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from kernel.policy.creation import instance_of
 from kernel.rule.draft import MemberSpec
 from protocol.agent import AgentDefinition
 from protocol.names import AgentKey, inline_key
@@ -18,6 +19,34 @@ class WorkflowMember(msgspec.Struct, frozen=True):
     definition: AgentDefinition
     ref: Ref | None = None
     base: AgentDefinition | None = None
+
+
+def with_instances(
+    member: WorkflowMember, entry: Ref | AgentDefinition
+) -> tuple[tuple[Ref | AgentDefinition, WorkflowMember], ...]:
+    """Return ``member`` with its entry in the file and, if it is a group, its instances with theirs.
+
+    ``replicas`` of the workflow make inline agents, which end with it; those of an agent's file are the project's.
+    """
+    replicas = member.definition.replicas or 1
+    if isinstance(entry, Ref) and entry.replicas is not None:
+        context = msgspec.structs.replace(member.definition.context, dir=None)
+        own = msgspec.structs.replace(member.definition, name=member.name, context=context)
+        entry, member = msgspec.structs.replace(own, worktree=entry.worktree), WorkflowMember(member.name, own)
+    elif isinstance(entry, Ref):
+        entry = msgspec.structs.replace(entry, replicas=replicas if replicas > 1 else None)
+    found = [(entry, member)]
+    for number in range(1, replicas + 1) if replicas > 1 else ():
+        own, base = instance_of(member.definition, number), member.base
+        one: Ref | AgentDefinition
+        if isinstance(entry, Ref):
+            one = msgspec.structs.replace(entry, ref=f"{entry.ref}.{number}", replicas=None, schedule=None)
+            base = None if base is None else instance_of(base, number)
+        else:
+            one = instance_of(entry, number)
+        ref = one if isinstance(one, Ref) else None
+        found.append((one, WorkflowMember(f"{member.name}.{number}", own, ref, base)))
+    return tuple(found)
 
 
 def specs(members: tuple[WorkflowMember, ...], space: str) -> tuple[MemberSpec, ...]:

@@ -144,8 +144,8 @@ def check_asked(loaded: LoadedWorkflow, run: RunOptions | None) -> RunOptions:
             raise BadDefinition((error,))
     options = run or RunOptions()
     name = options.exit_from
-    if name is not None and name not in loaded.definition.agents:
-        hint = suggest(name, loaded.definition.agents, what="available agents")
+    if name is not None and name not in loaded.definition.workers:
+        hint = suggest(name, loaded.definition.workers, what="available agents")
         raise Refused("not_a_participant", f"{name[:60]!r} is not an agent of {loaded.path}", hint)
     budget = _stricter(loaded.definition.budget, options.budget)
     # A limit in USD has no effect on models without a price: reject it before the start.
@@ -194,7 +194,7 @@ def workflow_units(loaded: LoadedWorkflow) -> tuple[TrustUnit, ...]:
         for definition in definitions
         for one in agent_units(definition, loaded.project, resources_of(definition, loaded.project, loaded.root))
     )
-    return (*((unit(workflow_subject(loaded.path), own),) if own else ()), *members)
+    return (*((unit(workflow_subject(loaded.path), own),) if own else ()), *dict.fromkeys(members))
 
 
 def _values(

@@ -263,7 +263,7 @@ class WorktreeSetup(msgspec.Struct, frozen=True):
     @property
     def variables(self) -> dict[str, str]:
         """Return the environment variables for setup and teardown commands of the tree."""
-        agents = list(self.definition.agents)
+        agents = self.definition.workers
         number = 0 if self.tree.shared else agents.index(self.tree.name) + 1
         return {
             "AGENT_NAME": self.tree.name,

@@ -98,7 +98,7 @@ class _Trees:
         assert isinstance(workspace, Workspace), "checked by wants_worktrees"
         base, branches = await self.base(), await self._repository.branches()
         shared = workspace.git == "shared"
-        names = (SHARED,) if shared else tuple(definition.agents)
+        names = (SHARED,) if shared else definition.workers
         place, paths = self._repository.place, self._paths()
         if not base.changed:
             left_behind = ""
@@ -131,7 +131,7 @@ def _everybody(definition: WorkflowDefinition) -> tuple[str, ...]:
     """Return all members if there is no channel and the kickoff mentions none of them."""
     # Without a channel no member can pass work on.
     alone = definition.workspace is False and not kickoff_names(definition)
-    return tuple(definition.agents) if alone and definition.kickoff else ()
+    return definition.workers if alone and definition.kickoff else ()
 
 
 def _kickoff(definition: WorkflowDefinition, values: Mapping[str, str]) -> str | None:

@@ -110,7 +110,8 @@ def check_rules(definition: WorkflowDefinition, node: Node, problems: Diagnostic
     names = [one.name for one in specs]
     agents = node.get("agents") if isinstance(node, MapNode) else None
     # Include invalid agents: they have their own errors, so report no unknown names for them.
-    members = {key.text for key, _ in agents.entries} if isinstance(agents, MapNode) else set(definition.agents)
+    written = [key.text for key, _ in agents.entries] if isinstance(agents, MapNode) else []
+    members = {*definition.agents, *written}
     for index, one in enumerate(specs):
         where = f"rules[{index}]"
         unknown = next((action.invoke for action in one.then if action.invoke not in (None, *names)), None)
@@ -217,8 +218,8 @@ def _check_documents(definition: WorkflowDefinition, workspace: Workspace, node:
         except Refused as refused:
             problems.add(place, where, refused.text, refused.hint)
     owner = workspace.document_owner
-    if owner not in (None, ELECT, *definition.agents):
-        where, hint = "workspace.document_owner", f"write one of {', '.join(definition.agents)}, or elect"
+    if owner not in (None, ELECT, *definition.workers):
+        where, hint = "workspace.document_owner", f"write one of {', '.join(definition.workers)}, or elect"
         problems.add(place_at(node, where), where, f"{str(owner)[:60]!r} is not an agent of this workflow", hint)
 
 
@@ -230,8 +231,11 @@ def _check_followed(definition: WorkflowDefinition, node: Node, problems: Diagno
             message, hint = "needs separate working trees", "write workspace: {git: worktree}"
         elif source == name:
             message = "an agent cannot follow itself"
-        elif source not in definition.agents:
-            message, hint = (f"{source[:60]!r} is not an agent of this workflow", f"use {', '.join(definition.agents)}")
+        elif source not in definition.workers:
+            message, hint = (
+                f"{source[:60]!r} is not an agent of this workflow",
+                f"use {', '.join(definition.workers)}",
+            )
         if message:
             problems.add(place_at(node, where), f"{where}.from", message, hint)
 

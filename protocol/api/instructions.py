@@ -7,6 +7,7 @@ import msgspec
 from protocol.api.document import Ask, Body, Document, Page
 from protocol.errors import ErrorClass
 from protocol.instruction import Lane, Status, Usage
+from protocol.message import Message
 
 
 class BulkRetryRequest(Ask, frozen=True, kw_only=True):
@@ -221,6 +222,12 @@ class EntryList(Page, frozen=True, kw_only=True):
     agent: str
     entries: tuple[EntryInfo, ...]
     pending: dict[str, str] = {}
+    start: int = 0
+    """Value of ``after`` for the first entry."""
+    instruction: InstructionInfo | None = None
+    """The instruction, if the request asks for details."""
+    messages: tuple[Message, ...] = ()
+    """Details of an instruction that waits for a person: the last messages that ask."""
     schema: str = "awk/entries/1"
 
 
@@ -329,7 +336,7 @@ class InstructionList(Page, frozen=True, kw_only=True):
     schema: str = "awk/instruction-list/1"
 
 
-UnblockAction = Literal["resume", "continue", "retry", "reset"]
+UnblockAction = Literal["resume", "continue", "retry", "reset", "restart"]
 
 
 class Unblocked(Document, frozen=True, kw_only=True):

@@ -15,6 +15,24 @@ class OverviewHour(Body, frozen=True):
     failed: int
 
 
+class ProjectRow(Body, frozen=True, kw_only=True):
+    """Project of the user. ``page``: address of its page, which ``command`` opens; null if no kernel runs, or if the
+    address of the running kernel is not known."""
+
+    root: str
+    running: bool
+    page: str | None
+    command: str
+
+
+class ProjectList(Document, frozen=True, kw_only=True):
+    """GET /projects: the projects of the user in which a kernel has run, sorted. ``left_out``: number of others."""
+
+    projects: tuple[ProjectRow, ...]
+    left_out: int
+    schema: str = "awk/project-list/1"
+
+
 class Overview(Document, frozen=True, kw_only=True):
     """GET /overview. ``today`` starts at 00:00 UTC; ``tokens_per_minute`` is the average of the last five minutes.
 

@@ -4,6 +4,7 @@ from typing import Literal
 
 from protocol.api.agents import AgentCondition, AgentStatus
 from protocol.api.document import Body, Document
+from protocol.api.instructions import QueueReport
 from protocol.api.runs import DiffStat
 from protocol.instruction import Usage
 from protocol.tasks import TaskState
@@ -70,6 +71,8 @@ class Ps(Document, frozen=True, kw_only=True):
     """Reason that no work runs, with a remedy."""
     idle: int = 0
     """Number of idle agents that are not listed, because there are more than requested."""
+    queue: QueueReport | None = None
+    """Queue of the agent, if the request names one."""
     schema: str = "awk/ps/1"
 
 

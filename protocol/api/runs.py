@@ -235,10 +235,11 @@ class WorktreeDiff(Body, frozen=True, kw_only=True):
     """Working tree of an agent, with the changes since ``base``. ``patch`` is empty unless requested.
 
     ``kept_because``: changes that would be lost if the tree were removed after its run.
-    ``state``: not yet created (planned), in use (made), or kept after the run."""
+    ``state``: not yet created (planned), in use (made), or kept after the run. merged: no tree, but the run's newest
+    merge (``agent``: its id, g3) with the changes of ``branch``, its target, since ``base``."""
 
     agent: str
-    state: Literal["planned", "made", "kept"]
+    state: Literal["planned", "made", "kept", "merged"]
     branch: str
     base: str
     path: str

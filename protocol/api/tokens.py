@@ -11,7 +11,8 @@ TokenScope = Literal["read", "operate", "approve"]
 RouteScope = Literal["read", "operate", "approve", "admin"]
 """Scope that a route requires. ``admin``: only the kernel's own token has it."""
 
-SCOPE_PATTERN = r"^(read|operate|approve(:[a-z][a-z0-9_-]{0,31}(,[a-z][a-z0-9_-]{0,31}){0,99})?)$"
+_AGENT = r"[a-z][a-z0-9_-]{0,31}(\.[1-9][0-9]?)?"
+SCOPE_PATTERN = rf"^(read|operate|approve(:{_AGENT}(,{_AGENT}){{0,99}})?)$"
 
 
 class TokenMade(Document, frozen=True, kw_only=True):

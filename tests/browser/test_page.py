@@ -16,7 +16,7 @@ VIEWS = (
     "agent/asking", "instruction/i3", "instruction/i3/prompt", "instruction/i3/attempts",
     "space/team:main/channel", "space/team:main/documents", "space/team:main/tasks", "space/team:main/votes",
     "doc/team:main/notes.md", "run/r1", "approval/a1", "message/m1", "search/hello",
-    "run/r1/graph", "run/r1/spending", "run/r1/changes", "instruction/i3/steps/1", "spending/all",
+    "run/r1/graph", "run/r1/spending", "run/r1/changes", "instruction/i3/steps/1", "spending/all", "projects",
 )  # fmt: skip
 """A place of each kind."""
 
@@ -102,6 +102,30 @@ def test_no_place_scrolls_sideways_on_a_phone(team: Project, opened: Open) -> No
         tab.go(place)
         wide = tab.page.evaluate("() => [document.documentElement.scrollWidth, document.body.scrollWidth]")
         assert max(wide) <= 360, place
+    assert tab.errors == []
+
+
+def test_each_view_is_one_request(team: Project, opened: Open) -> None:
+    """Besides the stream, and the parts beside the drawer."""
+    tab = opened(team)
+    asked: list[str] = []
+
+    def hear(request: Any) -> None:
+        asked.append(str(request.url).split("/", 3)[3])
+
+    tab.page.on("request", hear)
+    beside = re.compile(r"page|events|health|overview|needs\?|runs\?|ps\?idle=")
+    for place in sorted({*VIEWS} - {"run/r1/changes"}):
+        asked.clear()
+        tab.go(place)
+        found = {one for one in asked if not beside.match(one)}
+        assert len(found) == 1, (place, found)
+    tab.go("doc/team:main/notes.md")
+    tab.page.click("#drawer summary")
+    tab.page.get_by_role("button", name="version 1").wait_for()
+    tab.go("agent/plain")
+    tab.page.click("#drawer summary")
+    tab.page.wait_for_selector("#drawer article.turn")
     assert tab.errors == []
 
 

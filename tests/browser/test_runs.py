@@ -92,13 +92,16 @@ def test_changes_are_shown_by_file_and_line_and_merged_by_a_button(worked: Proje
         tab.page.click("#drawer [data-action=merge]")
     tab.page.wait_for_selector('#drawer .state[data-state="merged"]')
     assert (worked.root / "slug.py").exists()
+    brought = tab.page.locator("#drawer h3", has_text="Changes of merge g1")
+    brought.wait_for()
+    assert "def slug(text):" in tab.page.locator("#drawer h3:has-text('Changes of merge g1') ~ div .diff").inner_text()
 
 
 def test_an_edit_is_approved_by_its_diff_and_a_question_stands_above_its_answer(worked: Project, opened: Open) -> None:
     tab = opened(worked)
     tab.go("approval/a1")
     assert tab.page.locator(".diff .added").all_inner_texts() == ["", "Makes slugs."]
-    assert '"new": "# Slug\\n\\nMakes slugs."' in tab.page.inner_text("#drawer .given"), "the call as it is"
+    assert '"new": "# Slug\\n\\nMakes slugs."' in tab.page.inner_text("#drawer .given"), "the raw call"
     asked = next(one["id"] for one in worked.awk("needs", "--json").json()["items"] if one["kind"] == "answer")
     tab.go(f"instruction/{asked}")
     assert tab.page.inner_text(".question strong") == "release"
@@ -133,6 +136,31 @@ def test_forms_start_a_run_open_a_space_and_write_the_command_for_an_agent(worke
     tab.page.click("#create-agent [type=submit]")
     command = tab.page.inner_text("#create-agent small code")
     assert command == "awk agent create dora --model mock/x --system 'it'\\''s $HOME'"
+
+
+def test_a_page_with_the_administrators_token_creates_an_agent(worked: Project, opened: Open) -> None:
+    tab = opened(worked)
+    admin = {"token": worked.record()["token"], "scopes": ["read", "operate", "approve", "admin"]}
+    change = """(admin) => {
+      const kept = JSON.parse(sessionStorage.getItem("awk-page"));
+      sessionStorage.setItem("awk-page", JSON.stringify({ ...kept, ...admin }));
+    }"""
+    tab.page.evaluate(change, admin)
+    tab.page.reload()
+    tab.page.click("#create-agent summary")
+    for name, text in {"name": "dora", "model": "anthropic/opus", "system": "hi"}.items():
+        tab.page.fill(f"#create-agent [name={name}]", text)
+    tab.page.click("#create-agent [type=submit]")
+    tab.page.wait_for_selector('#create-agent small a[href="#/agent/dora"]')
+    assert worked.ask("GET", "/agents/dora")["ephemeral"] is True
+
+
+def test_all_projects_of_the_user_are_listed_on_one_page(worked: Project, opened: Open) -> None:
+    tab = opened(worked)
+    tab.page.get_by_role("link", name="Projects").click()
+    here = tab.page.locator(f'#drawer [data-project="{worked.root}"]')
+    here.wait_for()
+    assert "running" in here.inner_text() and "this page" in here.inner_text() and tab.errors == []
 
 
 def test_the_text_of_a_reply_is_shown_while_its_model_writes_it(worked: Project, opened: Open) -> None:

@@ -368,8 +368,8 @@ def kept(units: Iterable[TrustUnit]) -> tuple[Grant, ...]:
 
 
 def write_project(root: Path) -> None:
-    (root / ".agents").mkdir(parents=True)
-    (root / ".workflows").mkdir()
+    for folder in (".agents", ".workflows"):
+        (root / folder).mkdir(parents=True, exist_ok=True)
     (root / ".agents/alice.yaml").write_text(ALICE)
     (root / ".workflows/review.yaml").write_text(REVIEW)
     (root / ".workflows/task.yaml").write_text(RUNNABLE)
@@ -382,6 +382,7 @@ async def serve_kernel(
     *,
     on_disk: bool = False,
     answer_seconds: float = ANSWER_SECONDS,
+    now_ms: int = 1_700_000_000_000,
 ) -> AsyncGenerator[ServedKernel, None]:
     """A served kernel for the length of the block; leaving it stops it as a kernel stops.
 
@@ -390,7 +391,7 @@ async def serve_kernel(
     write_project(root / "project")
     database = open_migrated(str(root / "kernel.db") if on_disk else MEMORY)
     feed = Feed()
-    writer = Writer(database=database, clock_ms=lambda: 1_700_000_000_000, publish=feed.publish)
+    writer = Writer(database=database, clock_ms=lambda: now_ms, publish=feed.publish)
     reader = Reader(database=database)
     catalog = Catalog(root / "project")
     contexts = PersonalContexts(catalog, root / "state/contexts")
@@ -400,7 +401,7 @@ async def serve_kernel(
     built = ServedKernel(port, shutdown.asked)
     launcher = ExecLauncher(run_dir=root / "run", environ={})
     project = root / "project"
-    log = StoreLog(reader, writer, lambda: 1_700_000_000_000)
+    log = StoreLog(reader, writer, lambda: now_ms)
     recall = Recall(path=str(root / "recall-index.db"), log=log, wake=Wake())
     guard = MemoryGuard(
         contexts=contexts,
@@ -418,7 +419,7 @@ async def serve_kernel(
             feed=feed,
             mirror=cast(Mirror, NoMirror()),
             homes=cast(CliHomes, NoHomes()),
-            now_ms=lambda: 1_700_000_000_000,
+            now_ms=lambda: now_ms,
             salt=lambda: SALT,
         ),
         files=ProjectFiles(
@@ -454,7 +455,12 @@ async def serve_kernel(
         ),
         kernel=KernelControl(
             identity=KernelIdentity(
-                pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(project), term=1
+                pid=1,
+                url=f"http://127.0.0.1:{port}",
+                version="0.0.0",
+                project=str(project),
+                home=str(project.parent),
+                term=1,
             ),
             keys=Keys(TOKEN, RECORD_TOKEN),
             state=KernelState(

@@ -6,6 +6,7 @@ Each function takes a running store and asserts one promise. ``CHECKS`` is the s
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import msgspec
 import pytest
 import trio
 
@@ -13,7 +14,7 @@ from kernel.rule.draft import Author, Draft
 from kernel.store import agents, attempts, entries, feed, instruction_views, instructions, messages, workflows
 from kernel.store.idempotency import RequestKey
 from kernel.store.transaction import Transaction
-from kernel.store.transitions.append import append
+from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.close import close
 from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import Leased as Lease
@@ -135,10 +136,13 @@ async def a_call_that_is_repeated_has_one_effect(store: Store) -> None:
     space = await store.workflow("alice", "bob", kickoff="@alice go")
     leased = await store.take("i1")
     author = Author(leased.instruction, leased.epoch)
-    draft = Draft(kind="said", space=space, sender="alice", text="@bob look", author=author)
-    first = await store.writer.commit(append, draft, call_key="call-1")
-    again = await store.writer.commit(append, draft, call_key="call-1")
-    other = await store.writer.commit(append, draft, call_key="call-2")
+
+    async def say(key: str) -> Appended:
+        calling = msgspec.structs.replace(author, call=key)
+        draft = Draft(kind="said", space=space, sender="alice", text="@bob look", author=calling)
+        return await store.writer.commit(append, draft)
+
+    first, again, other = await say("call-1"), await say("call-1"), await say("call-2")
     assert first == again
     assert other.seq != first.seq
     assert len(store.reader.now(messages.channel, space)) == 4
@@ -178,9 +182,9 @@ async def a_key_of_a_sending_is_no_name_of_a_call(store: Store) -> None:
     space = await store.workflow("alice", "bob", kickoff="@alice go")
 
     async def say(leased: Lease, key: str) -> str:
-        author = Author(leased.instruction, leased.epoch)
+        author = Author(leased.instruction, leased.epoch, f"{SENDING}{key}")
         draft = Draft(kind="said", space=space, sender="alice", text="ok", author=author)
-        return (await store.writer.commit(append, draft, call_key=f"{SENDING}{key}")).message_id
+        return (await store.writer.commit(append, draft)).message_id
 
     first = await store.take("i1")
     once = await say(first, "a.1")

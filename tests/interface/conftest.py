@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -64,6 +64,7 @@ class Cli:
     waited: list[float] = field(default_factory=list)
     patience: int = sys.maxsize
     """After so many pauses somebody presses Ctrl-C."""
+    wall: Callable[[], float] = time.time
 
     def __post_init__(self) -> None:
         self.environ = {"AGENT_WORKER_HOME": str(self.home), "PATH": os.environ["PATH"], **self.environ}
@@ -79,7 +80,7 @@ class Cli:
             stdin=Terminal(stdin.encode("utf-8", "surrogateescape"), terminal=terminal),
             out=Output(out, err, self.environ),
             environ=self.environ,
-            clock=Clock(time.monotonic, time.time, self.pause),
+            clock=Clock(time.monotonic, self.wall, self.pause),
             system_awk="/usr/bin/awk",
         )
         before = os.getcwd()

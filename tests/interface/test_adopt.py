@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,8 @@ def test_nothing_is_run_and_no_link_is_followed(cli: Cli, tmp_path: Path) -> Non
 
 
 DEEP = "[" * 900 + "]" * 900
+TOO_DEEP = "cannot be read" if sys.version_info < (3, 13) else "has no counterpart"
+"""Later versions limit the recursion of C functions by their stack instead of a number."""
 
 
 @pytest.mark.parametrize(
@@ -204,7 +207,7 @@ DEEP = "[" * 900 + "]" * 900
         (".claude/agents/a.md", f"---\ntools: {'a,' * 400_000}\n---\nx\n", "tools: a has no counterpart"),
         (".codex/config.toml", "a." * 400_000 + "a = 1\n", "more than 100 dots"),
         (".codex/config.toml", f"model_reasoning_effort = 0x{'f' * 6000}\n", "cannot be read"),
-        ("opencode.json", f'{{"agent": {{"x": {{"prompt": "p", "y": {DEEP}}}}}}}', "cannot be read"),
+        ("opencode.json", f'{{"agent": {{"x": {{"prompt": "p", "y": {DEEP}}}}}}}', TOO_DEEP),
     ],
     ids=["blank lines", "commas", "dots", "number", "depth"],
 )

@@ -17,10 +17,10 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from interface.cli.live_table import NewNeeds, alert, forget_keys, keys_in, process_table
+from interface.cli.commands.live_table import NewNeeds, alert, forget_keys, keys_in, process_table
+from interface.cli.commands.top_tabs import STYLES, TABS
 from interface.cli.output import width
 from interface.cli.process_table import COLUMNS, age, cells, columns_for, fitting, size
-from interface.cli.top_tabs import STYLES, TABS
 from protocol.api.agents import AgentStatus
 from protocol.api.approvals import Need, NeedList
 from protocol.api.instructions import QueueReport
@@ -121,7 +121,7 @@ def test_a_call_is_approved_once_all_of_it_was_shown_and_asked_once() -> None:
     assert view_of(60, "a", "n")[1].posted == ["/approvals/a3/deny"]
     assert view_of(100, "n", "y")[1].posted == ["/approvals/a3/deny"]
     assert view_of(100, "c", "y")[1].posted == ["/instructions/i7/cancel"]
-    assert view_of(100, "p")[1].posted == ["/agents/coder/pause"]
+    assert view_of(100, "p")[1].posted == ["/agents/coder@review:main/pause"]
 
 
 def test_a_call_is_granted_for_good_by_a_and_y_and_only_this_very_call() -> None:

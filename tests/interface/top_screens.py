@@ -13,9 +13,9 @@ from typing import Any, Final, cast
 import msgspec
 from rich.console import Console
 
+from interface.cli.commands.live_table import drawn
+from interface.cli.commands.top_view import TopView
 from interface.cli.context import Context
-from interface.cli.live_table import drawn
-from interface.cli.top_view import TopView
 from interface.client import Client
 from protocol.api.approvals import ApprovalInfo, ApprovalRow, NeedList, Pending
 from protocol.api.instructions import PromptReport, QueueReport, QueueRow

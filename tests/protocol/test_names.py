@@ -96,6 +96,7 @@ def test_the_default_tag_may_be_left_out() -> None:
         ("hi @alice and @Bob!", ("alice", "bob")),
         ("@alice @alice", ("alice",)),
         ("(@d) @e, @f: **@g**\n@h's", ("d", "e", "f", "g", "h")),
+        ("@b.2, @B.12. Or @b. Then @a.0 @b.100 @c.2x @d.2.5 a@e.2 @f.md", ("b.2", "b.12", "b")),
         ("mail bob@alice.com", ()),
         ("see https://host/@alice and /home/@bob", ()),
         ("install @scope/package", ()),

@@ -103,8 +103,9 @@ def lay(root: Path, agents: Mapping[str, str] | None = None) -> ProjectFolder:
     catalog = Catalog(root)
     transaction = Transaction(template.writer(), MADE_MS)
     template.writer().execute("BEGIN IMMEDIATE")
-    put_agents(transaction, [_spec(name) for name in files])
-    append(transaction, _team(tuple(files)))
+    names = tuple(one.definition.name for one in catalog.survey().loaded)  # with instances
+    put_agents(transaction, [_spec(name) for name in names])
+    append(transaction, _team(names))
     template.writer().execute("COMMIT")
     return ProjectFolder(root, tuple(files), catalog, template, ENVIRON)
 

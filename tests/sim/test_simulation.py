@@ -30,9 +30,9 @@ from kernel.store.transitions import threads as answer_module
 from kernel.workflows.schedules import Scheduled
 from tests.shorthand import sabotage
 from tests.sim import soak
-from tests.sim.plan import expand
+from tests.sim.plan import AGENTS, PROVIDER_OF, expand
 from tests.sim.polls import POLLS
-from tests.sim.project_folder import ProjectFolder
+from tests.sim.project_folder import FILE, ProjectFolder, lay
 from tests.sim.simulation import simulate
 from tests.sim.world import World
 
@@ -50,6 +50,16 @@ BATCH: Final = 5
 def test_whatever_goes_wrong_no_promise_is_broken_and_all_work_ends(first: int, project_folder: ProjectFolder) -> None:
     for seed in range(first, first + BATCH):
         report = simulate(expand(seed), project_folder)
+        assert report.violations == (), report.text
+
+
+@pytest.mark.promise("P1", "P2", "P3", "P13")
+@pytest.mark.slow
+def test_a_team_with_three_instances_of_an_agent_keeps_all_promises(tmp_path: Path) -> None:
+    files = {name: FILE.format(provider=PROVIDER_OF[name]) for name in AGENTS}
+    team = lay(tmp_path / "project", {**files, "alice": f"{files['alice']}replicas: 3\n"})
+    for seed in range(BATCH):
+        report = simulate(expand(seed), team)
         assert report.violations == (), report.text
 
 

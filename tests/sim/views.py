@@ -18,8 +18,8 @@ import outcome
 from interface.cli.commands.needs import needs_lines, needs_of
 from interface.cli.commands.ps import ps_lines
 from interface.cli.commands.status import status_lines
+from interface.cli.commands.top_view import TopView
 from interface.cli.output import Screen
-from interface.cli.top_view import TopView
 from interface.client import Client
 from kernel.agents.trust import ProjectTrust
 from kernel.api.dispatch import asked_of
@@ -102,7 +102,9 @@ class Views:
                 attempts=SimpleNamespace(activity=dict, kept=dict), resources=SimpleNamespace(measure=_no_usage)
             ),
             "kernel": SimpleNamespace(
-                identity=KernelIdentity(pid=1, url="http://kernel", version="sim", project="/project", term=1),
+                identity=KernelIdentity(
+                    pid=1, url="http://kernel", version="sim", project="/project", home="/home", term=1
+                ),
                 state=KernelState(
                     uptime_seconds=lambda: 1.0, ready=lambda: True, safe_mode=lambda: False, saved_notice=lambda: None
                 ),

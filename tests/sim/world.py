@@ -193,21 +193,21 @@ class World:
         return ToolOutcome(told)
 
     async def _carried_out(self, kernel: Kernel, start: Start, name: str, args: dict[str, Any], key: str) -> str:
-        commit, author = kernel.writer.commit, Author(InstructionId(start.instruction), start.epoch)
+        commit, author = kernel.writer.commit, Author(InstructionId(start.instruction), start.epoch, key)
         match name:
             case "team_vote":
-                voted = await commit(vote, start.space, args["proposal"], args["choice"], author=author, call_key=key)
+                voted = await commit(vote, start.space, args["proposal"], args["choice"], author=author)
                 return f"{voted.ballot.id} is {voted.ballot.state} {voted.message_id}"
             case "team_proposal_create":
                 asked = msgspec.structs.replace(POLLS[int(args["kind"])], id=args["id"])
-                put = await commit(create, start.space, asked, author=author, call_key=key)
+                put = await commit(create, start.space, asked, author=author)
                 return f"{put.ballot.id} is open {put.message_id}"
             case "ask_agent" | "channel_send":
                 text = str(args["query"] if name == "ask_agent" else args["text"])
                 draft = Draft(kind="said", space=start.space, sender=start.agent, text=text, author=author)
                 if name == "ask_agent":
                     draft = msgspec.structs.replace(draft, to=(args["agent"],), mentions=(), asks=True)
-                return f"sent as {(await commit(append, draft, call_key=key)).message_id}"
+                return f"sent as {(await commit(append, draft)).message_id}"
             case _:
                 place = AgentKey(start.agent), AgentName(start.agent), SpaceId(start.space)
                 asks = Identity(*place, InstructionId(start.instruction), start.epoch, live=True)

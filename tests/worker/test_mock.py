@@ -285,7 +285,7 @@ LEFTOVERS = """
 import os, threading
 from worker.main import anything_left
 
-own = {int(name) for name in os.listdir("/dev/fd")} - {3}
+own = {int(name) for name in os.listdir("/dev/fd") if os.path.exists(f"/dev/fd/{name}")}
 found = [anything_left(own)]
 with open(os.devnull):
     found.append(anything_left(own))

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -88,24 +87,22 @@ def run_proposal_show(context: Context) -> int:
     return context.answer(client.get(path_of(client, named)), proposal_lines)
 
 
-_WHYS: Final[Mapping[str | None, str]] = MappingProxyType(
-    {
-        "quorum": "enough have voted",
-        "settled": "more votes would change nothing",
-        "creator": "its creator broke the tie",
-        "deadline": "its time was up",
-    }
-)
-_TIES: Final[Mapping[str | None, str]] = MappingProxyType(
-    {"first": "the first of them wins", "random": "it was decided by lot", "creator-decides": "its creator decided"}
-)
-_RULES: Final = MappingProxyType(
-    {
-        "plurality": "the most votes win",
-        "majority": "more than half of the votes win",
-        "unanimous": "all votes have to be equal",
-    }
-)
+_WHYS: Final[Mapping[str | None, str]] = {
+    "quorum": "enough have voted",
+    "settled": "more votes would change nothing",
+    "creator": "its creator broke the tie",
+    "deadline": "its time was up",
+}
+_TIES: Final[Mapping[str | None, str]] = {
+    "first": "the first of them wins",
+    "random": "it was decided by lot",
+    "creator-decides": "its creator decided",
+}
+_RULES: Final = {
+    "plurality": "the most votes win",
+    "majority": "more than half of the votes win",
+    "unanimous": "all votes have to be equal",
+}
 
 
 def proposal_lines(one: BallotInfo, screen: Screen) -> list[str]:

@@ -8,7 +8,6 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
-from types import MappingProxyType
 from typing import Final, cast
 
 from interface.cli.command_parser import parser_for
@@ -20,53 +19,49 @@ from protocol.discovery import VERSION
 
 TARGETS: Final = "alice (direct message)   @review[:tag] (channel of a workflow)   alice@review[:tag] (member alice)"
 
-VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "AGENT_WORKER_HOME": "directory of the state of all projects (default: ~/.agent-worker)",
-        "AGENT_WORKER_URL": "address of a kernel that runs elsewhere",
-        "AGENT_WORKER_TOKEN": "token for the kernel of AGENT_WORKER_URL",
-        "AGENT_WORKER_TRUST": "1: allow what the project's files run, as --trust does; the consent is not stored",
-        "AGENT_WORKER_LOG": "json: write the kernel's log as JSON",
-        "AGENT_WORKER_BWRAP": "path of bubblewrap, the sandbox program",
-        "AGENT_WORKER_GITHUB_URL": "HTTPS host of github: references (default: https://github.com)",
-        "AGENT_WORKER_CALL": "address of the kernel for agent-worker call; set for processes of an attempt",
-        "AGENT_WORKER_COOKIE": "identifies the attempt to the kernel; set for processes of an attempt",
-        "AGENT_NAME": "name of the agent; set for setup and teardown of a working tree, and for checks of tasks",
-        "AGENT_NUMBER": "1 for the first agent of the workflow file; set for setup and teardown of a working tree",
-        "AGENT_WORKFLOW": "name of the workflow; set for setup, teardown and checks",
-        "AGENT_TAG": "tag of the workflow; set for setup, teardown and checks",
-        "AGENT_PROJECT": "root of the project; set for setup, teardown and checks",
-        "AGENT_RUN": "id of the run; set for checks of runs and merges",
-        "AGENT_TASK": "id of the task; set for its check",
-        "AGENT_IDEMPOTENCY_KEY": "key of the call, equal on every attempt; set for tools",
-        "NO_COLOR": "no colours, if set",
-        "COLUMNS": "width of tables in characters",
-        "CI": "ask no questions, and escape commands to the CI runner in the output, if set",
-        "GITHUB_ACTIONS": "escape commands to the CI runner, if set; also TF_BUILD and TEAMCITY_VERSION",
-        "GITHUB_OUTPUT": "file for the outputs of run --report github; the kernel does not inherit this variable",
-        "GITHUB_STEP_SUMMARY": "file for the summary of run --report github; the kernel does not inherit this variable",
-    }
-)
+VARIABLES: Final[Mapping[str, str]] = {
+    "AGENT_WORKER_HOME": "directory of the state of all projects (default: ~/.agent-worker)",
+    "AGENT_WORKER_URL": "address of a kernel that runs elsewhere",
+    "AGENT_WORKER_TOKEN": "token for the kernel of AGENT_WORKER_URL",
+    "AGENT_WORKER_TRUST": "1: allow what the project's files run, as --trust does; the consent is not stored",
+    "AGENT_WORKER_LOG": "json: write the kernel's log as JSON",
+    "AGENT_WORKER_BWRAP": "path of bubblewrap, the sandbox program",
+    "AGENT_WORKER_GITHUB_URL": "HTTPS host of github: references (default: https://github.com)",
+    "AGENT_WORKER_CALL": "address of the kernel for agent-worker call; set for processes of an attempt",
+    "AGENT_WORKER_COOKIE": "identifies the attempt to the kernel; set for processes of an attempt",
+    "AGENT_NAME": "name of the agent; set for setup and teardown of a working tree, and for checks of tasks",
+    "AGENT_NUMBER": "1 for the first agent of the workflow file; set for setup and teardown of a working tree",
+    "AGENT_WORKFLOW": "name of the workflow; set for setup, teardown and checks",
+    "AGENT_TAG": "tag of the workflow; set for setup, teardown and checks",
+    "AGENT_PROJECT": "root of the project; set for setup, teardown and checks",
+    "AGENT_RUN": "id of the run; set for checks of runs and merges",
+    "AGENT_TASK": "id of the task; set for its check",
+    "AGENT_IDEMPOTENCY_KEY": "key of the call, equal on every attempt; set for tools",
+    "NO_COLOR": "no colours, if set",
+    "COLUMNS": "width of tables in characters",
+    "CI": "ask no questions, and escape commands to the CI runner in the output, if set",
+    "GITHUB_ACTIONS": "escape commands to the CI runner, if set; also TF_BUILD and TEAMCITY_VERSION",
+    "GITHUB_OUTPUT": "file for the outputs of run --report github; the kernel does not inherit this variable",
+    "GITHUB_STEP_SUMMARY": "file for the summary of run --report github; the kernel does not inherit this variable",
+}
 """Environment variables that users may set or read."""
 
-TOPICS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "targets": (
-            "A target names the recipient of a message or command:",
-            "  alice               the agent alice, in her direct conversation",
-            "  @review             the channel of the workflow review, instance main",
-            "  @review:pr-7        the channel of the instance pr-7 (run and start: --tag pr-7)",
-            "  alice@review:pr-7   the agent alice as a member of that instance",
-            "In the text of a message, @alice assigns the message to alice.",
-        ),
-        "exit-codes": ("Exit codes of commands:", *(f"  {int(code):<5} {text}" for code, text in MEANINGS.items())),
-        "environment": (
-            "Environment variables:",
-            *(f"  {name:<24} {text}" for name, text in VARIABLES.items()),
-            "awk providers lists the variables of provider keys.",
-        ),
-    }
-)
+TOPICS: Final[Mapping[str, tuple[str, ...]]] = {
+    "targets": (
+        "A target names the recipient of a message or command:",
+        "  alice               the agent alice, in her direct conversation",
+        "  @review             the channel of the workflow review, instance main",
+        "  @review:pr-7        the channel of the instance pr-7 (run and start: --tag pr-7)",
+        "  alice@review:pr-7   the agent alice as a member of that instance",
+        "In the text of a message, @alice assigns the message to alice.",
+    ),
+    "exit-codes": ("Exit codes of commands:", *(f"  {int(code):<5} {text}" for code, text in MEANINGS.items())),
+    "environment": (
+        "Environment variables:",
+        *(f"  {name:<24} {text}" for name, text in VARIABLES.items()),
+        "awk providers lists the variables of provider keys.",
+    ),
+}
 """Topics of ``help`` besides commands."""
 
 

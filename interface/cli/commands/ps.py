@@ -106,7 +106,7 @@ def run_top(context: Context) -> int:
     watched = context.out.is_terminal and not context.out.unattended and not context.args.json
     if not watched:
         return context.answer(context.kernel().get("/ps"), ps_lines, context.clock.wall())
-    from interface.cli.live_table import watch  # noqa: PLC0415  (rich costs more than the rest of a command)
+    from interface.cli.commands.live_table import watch  # noqa: PLC0415  (rich costs more than the rest of a command)
 
     context.kernel().close()
     return watch(context)

@@ -27,8 +27,7 @@ ARGUMENTS: Final[Mapping[str, Arguments]] = {
 
 def run_queue(context: Context) -> int:
     asked = agent_target(context.args.target)
-    client = context.kernel()
-    return show_list(context, agent_path(client, asked, "queue"), QUEUE, queue_lines)
+    return show_list(context, agent_path(asked, "queue"), QUEUE, queue_lines)
 
 
 def queue_lines(report: QueueReport, screen: Screen) -> list[str]:
@@ -44,8 +43,7 @@ def queue_lines(report: QueueReport, screen: Screen) -> list[str]:
 
 def run_inbox(context: Context) -> int:
     asked = agent_target(context.args.target)
-    client = context.kernel()
-    return show_list(context, agent_path(client, asked, "inbox"), INBOX, inbox_lines, {"space": asked.space})
+    return show_list(context, agent_path(asked, "inbox"), INBOX, inbox_lines, {"space": asked.space})
 
 
 def inbox_lines(inbox: Inbox, screen: Screen) -> list[str]:

@@ -120,14 +120,8 @@ def run_merge(context: Context) -> int:
     args = context.args
     name = args.target if RUN.fullmatch(args.target) else str(workflow_target(args.target).space)
     client = context.kernel()
-    request = {
-        "agent": args.agent,
-        "into": args.into,
-        "squash": args.squash,
-        "check": args.check,
-        "give_back": args.give_back,
-        "dry_run": args.dry_run,
-    }
+    names = ("agent", "into", "squash", "check", "give_back", "dry_run")
+    request = {one: getattr(args, one) for one in names}
     body = client.post(f"/runs/{quoted(name)}/merge", request, key=new_key())
     answer = json.loads(body)
     while answer["state"] in _OPEN:

@@ -10,7 +10,6 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final
 
 from interface.cli.command_parser import duration
@@ -36,19 +35,17 @@ from interface.failure import Failure, Unreachable
 
 _KEYLESS: Final = "set it and run awk restart --kernel"
 """Hint for a missing key: a kernel keeps the environment of the process that started it."""
-_WAITS: Final = MappingProxyType(
-    {
-        "credentials": "its provider refused the key; set another key and run awk restart --kernel in that shell",
-        "quota": "the quota of its provider is used up; when it is renewed: awk resume",
-        "approval": "you have to approve or deny a tool call: awk needs",
-        "person": "a person has to answer: awk needs, awk answer",
-        "budget": "its budget is used up; renew it: awk continue",
-        "hops": "a limit of its workflow was reached; renew it: awk continue",
-        "paused": "it is paused; resume it: awk resume",
-        "stopped": "its agent was stopped; resume it: awk resume",
-        "error": "its agent is in error; see the reason: awk ps; re-enable it: awk reset",
-    }
-)
+_WAITS: Final = {
+    "credentials": "its provider refused the key; set another key and run awk restart --kernel in that shell",
+    "quota": "the quota of its provider is used up; when it is renewed: awk resume",
+    "approval": "you have to approve or deny a tool call: awk needs",
+    "person": "a person has to answer: awk needs, awk answer",
+    "budget": "its budget is used up; renew it: awk continue",
+    "hops": "a limit of its workflow was reached; renew it: awk continue",
+    "paused": "it is paused; resume it: awk resume",
+    "stopped": "its agent was stopped; resume it: awk resume",
+    "error": "its agent is in error; see the reason: awk ps; re-enable it: awk reset",
+}
 """Wait reasons that only a person can resolve, each with the required action."""
 ARGUMENTS: Final[Mapping[str, Arguments]] = {
     "ask": (target_argument, message_argument, json_flag, jsonl_flag),

@@ -268,7 +268,7 @@ def _stop_request(client: Client, asked: "Target") -> tuple[Literal["DELETE", "P
     if asked.workflow is not None:
         from interface.cli.targets import agent_path  # noqa: PLC0415  (takes msgspec)
 
-        return "POST", agent_path(client, asked, "stop")
+        return "POST", agent_path(asked, "stop")
     # An agent created with ``new`` is deleted; one with a file does no work until it is resumed.
     name = str(asked.agent)
     agents: list[dict[str, Any]] = json.loads(client.get("/agents"))["agents"]

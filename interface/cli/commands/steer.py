@@ -142,7 +142,7 @@ def act_on_target(context: Context, what: str, parse: Callable[[str], Target] = 
     asked = parse(context.args.target)
     client = context.kernel()
     path = f"/workflows/{quoted(str(asked.workflow))}/{quoted(asked.tag)}/{what}"
-    path = path if asked.agent is None else agent_path(client, asked, what)
+    path = path if asked.agent is None else agent_path(asked, what)
     return act(context, path, (), changed_lines, client=client)
 
 
@@ -153,7 +153,13 @@ run_continue = partial(act_on_target, what="continue")
 run_reset = partial(act_on_agent, what="reset")
 
 
-_DONE: Final = {"resume": "resumed", "continue": "continued", "retry": "retried", "reset": "reset"}
+_DONE: Final = {
+    "resume": "resumed",
+    "continue": "continued",
+    "retry": "retried",
+    "reset": "reset",
+    "restart": "restarted",
+}
 
 
 def run_unblock(context: Context) -> int:
@@ -201,7 +207,7 @@ def run_promote(context: Context) -> int:
         space = str(row["space"])
         named = row["agent"] if space.startswith("dm:") else f"{row['agent']}@{space}"
         try:
-            queue = json.loads(client.get(agent_path(client, target(named), "queue")))["instructions"]
+            queue = json.loads(client.get(agent_path(target(named), "queue")))["instructions"]
         except Failure:
             return None  # the queue is not available: omit the note about the position
         urgent = [str(one["id"]) for one in queue if one["lane"] == "immediate"]

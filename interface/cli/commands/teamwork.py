@@ -178,18 +178,8 @@ def task_lines(one: TaskInfo, screen: Screen) -> list[str]:
 
 
 def run_task_add(context: Context) -> int:
-    args = context.args
-    given = {
-        "title": args.title,
-        "text": args.text,
-        "key": args.key,
-        "for": args.for_,
-        "needs": args.needs,
-        "parent": args.parent,
-        "files": args.files,
-        "check": args.check,
-        "on_failure": args.on_failure,
-    }
+    names = ("title", "text", "key", "needs", "parent", "files", "check", "on_failure")
+    given = {**{name: getattr(context.args, name) for name in names}, "for": context.args.for_}
     body = {"tasks": [{name: value for name, value in given.items() if value}]}
     return context.answer(context.kernel().post(_tasks_path(context), body, key=new_key()), added_lines)
 

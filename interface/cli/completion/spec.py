@@ -5,7 +5,6 @@ The scripts of all shells are made from it, so that no flag is described twice.
 
 import argparse
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Final, NamedTuple, cast, get_args
 
 from interface.cli.command_parser import parser_for
@@ -46,51 +45,47 @@ class CommandSpec(NamedTuple):
 
 ANYTHING: Final = Values()
 FILES: Final = Values(files=True)
-OF_METAVAR: Final[Mapping[str, Values]] = MappingProxyType(
-    {
-        "TARGET": Values(live="target"),
-        "@WORKFLOW[:TAG]": Values(live="channel"),
-        "ID": Values(live="instruction"),
-        "ID|@WORKFLOW[:TAG]": Values(live="steered"),
-        "APPROVAL": Values(live="approval"),
-        "GRANT": Values(live="grant"),
-        "SPACE": Values(live="space"),
-        "PROPOSAL": Values(live="proposal"),
-        "TASK": Values(live="task"),
-        "RULE": Values(live="rule"),
-        "RULE|FILE": Values(live="rule", files=True),
-        "DOCUMENT": Values(live="document"),
-        "SUGGESTION": Values(live="suggestion"),
-        "CHOICE": Values(live="choice"),
-        "RESOURCE": Values(live="resource"),
-        "RUN|INSTRUCTION": Values(live="shown"),
-        "RUN": Values(live="run"),
-        "COMPARISON": Values(live="comparison"),
-        "TARGET|RUN": Values(live="diffed"),
-        "RUN|TARGET": Values(live="exported"),
-        "RUN|@WORKFLOW[:TAG]": Values(live="merged"),
-        "AGENT": Values(live="agent"),
-        "AGENT|FILE.md": Values(live="agent", files=True),
-        "FILE|NAME": Values(live="workflow", files=True),
-        "TOKEN": Values(live="token"),
-        "SCOPE": Values(words=get_args(TokenScope)),
-        "FILE": FILES,
-        "DIR": FILES,
-    }
-)
-OF_ARGUMENT: Final[Mapping[tuple[str, str], Values]] = MappingProxyType(
-    {
-        ("prune", "what"): Values(words=get_args(PruneGroup)),
-        ("config", "asked"): Values(live="named", files=True),
-        ("trust", "words"): Values(live="named", files=True),
-        ("agent", "name"): Values(live="agent"),
-        ("call", "tool"): Values(words=tuple(sorted(CONTEXT_SCOPES))),
-        ("agent", "id"): Values(live="soul"),
-        ("agent", "item"): Values(live="tray"),
-        ("deny", "ids"): Values(live="deniable"),
-        ("proposal", "shown"): Values(live="any_proposal"),
-    }
-)
+OF_METAVAR: Final[Mapping[str, Values]] = {
+    "TARGET": Values(live="target"),
+    "@WORKFLOW[:TAG]": Values(live="channel"),
+    "ID": Values(live="instruction"),
+    "ID|@WORKFLOW[:TAG]": Values(live="steered"),
+    "APPROVAL": Values(live="approval"),
+    "GRANT": Values(live="grant"),
+    "SPACE": Values(live="space"),
+    "PROPOSAL": Values(live="proposal"),
+    "TASK": Values(live="task"),
+    "RULE": Values(live="rule"),
+    "RULE|FILE": Values(live="rule", files=True),
+    "DOCUMENT": Values(live="document"),
+    "SUGGESTION": Values(live="suggestion"),
+    "CHOICE": Values(live="choice"),
+    "RESOURCE": Values(live="resource"),
+    "RUN|INSTRUCTION": Values(live="shown"),
+    "RUN": Values(live="run"),
+    "COMPARISON": Values(live="comparison"),
+    "TARGET|RUN": Values(live="diffed"),
+    "RUN|TARGET": Values(live="exported"),
+    "RUN|@WORKFLOW[:TAG]": Values(live="merged"),
+    "AGENT": Values(live="agent"),
+    "AGENT|FILE.md": Values(live="agent", files=True),
+    "FILE|NAME": Values(live="workflow", files=True),
+    "TOKEN": Values(live="token"),
+    "SCOPE": Values(words=get_args(TokenScope)),
+    "FILE": FILES,
+    "DIR": FILES,
+}
+OF_ARGUMENT: Final[Mapping[tuple[str, str], Values]] = {
+    ("prune", "what"): Values(words=get_args(PruneGroup)),
+    ("config", "asked"): Values(live="named", files=True),
+    ("trust", "words"): Values(live="named", files=True),
+    ("agent", "name"): Values(live="agent"),
+    ("call", "tool"): Values(words=tuple(sorted(CONTEXT_SCOPES))),
+    ("agent", "id"): Values(live="soul"),
+    ("agent", "item"): Values(live="tray"),
+    ("deny", "ids"): Values(live="deniable"),
+    ("proposal", "shown"): Values(live="any_proposal"),
+}
 """Candidates by command and argument, if the metavar of the argument does not identify them."""
 _NEW: Final = frozenset({("agent", "create")})
 """Commands whose argument is a new name, for which there are no candidates."""

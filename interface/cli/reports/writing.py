@@ -11,7 +11,6 @@ import stat
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -33,9 +32,7 @@ if TYPE_CHECKING:
     from interface.cli.context import Context
 
 GITHUB: Final = "github"
-FORMATS: Final[Mapping[str, Callable[[RunRecord], str]]] = MappingProxyType(
-    {"junit": suite_of, "md": page_of, "sarif": log_of}
-)
+FORMATS: Final[Mapping[str, Callable[[RunRecord], str]]] = {"junit": suite_of, "md": page_of, "sarif": log_of}
 """Functions that return the content of a report file, by format."""
 OUTPUT: Final = "GITHUB_OUTPUT"
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"

@@ -6,7 +6,7 @@ A person's program may do with a tool what the REST API allows the same token.
 import logging
 from collections.abc import Mapping
 from functools import cache, cached_property
-from types import MappingProxyType, NoneType
+from types import NoneType
 from typing import Annotated, Any, Final, TypeVar, get_args
 
 import msgspec
@@ -129,10 +129,10 @@ MANAGEMENT_INSTRUCTIONS: Final = (
 )
 
 _BY_NAME: Final = {row.team.name: TeamTool(row, row.team) for row in OPERATIONS if row.team is not None}
-TOOLS: Final[Mapping[str, TeamTool]] = MappingProxyType({name: _BY_NAME[name] for name in CONTEXT_SCOPES})
-MANAGEMENT: Final[Mapping[str, PeopleTool]] = MappingProxyType(
-    {row.manage.name: PeopleTool(row, row.manage) for row in OPERATIONS if row.manage is not None}
-)
+TOOLS: Final[Mapping[str, TeamTool]] = {name: _BY_NAME[name] for name in CONTEXT_SCOPES}
+MANAGEMENT: Final[Mapping[str, PeopleTool]] = {
+    row.manage.name: PeopleTool(row, row.manage) for row in OPERATIONS if row.manage is not None
+}
 
 if len(TOOLS) + len(MANAGEMENT) != sum((row.team is not None) + (row.manage is not None) for row in OPERATIONS):
     raise ValueError("two tools have the same name, or one of agents has no scope")

@@ -51,7 +51,17 @@ from kernel.rule.effects import (
 from protocol.errors import Refused
 from protocol.instruction import Lane, Status, WaitReason
 from protocol.message import HOOK, RESOURCE_LIMIT_BYTES, SYSTEM, TOO_LARGE_HINT, USER
-from protocol.names import AgentKey, AgentName, is_below, is_personal, name_of, place_of, split_space, workflow_space
+from protocol.names import (
+    AgentKey,
+    AgentName,
+    group_of,
+    is_below,
+    is_personal,
+    name_of,
+    place_of,
+    split_space,
+    workflow_space,
+)
 from protocol.target import find_mentions, limit_mentions
 from protocol.workflow import RunLimits
 
@@ -101,26 +111,22 @@ def decide_mentions(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
     if fact.draft.kind == "said" and len(fact.draft.text.encode("utf-8", "replace")) > RESOURCE_LIMIT_BYTES:
         raise Refused("too_large", f"message too large: the limit is {RESOURCE_LIMIT_BYTES} bytes", TOO_LARGE_HINT)
     if is_personal(fact.draft.space):
-        return _personal(fact, view)
+        if fact.draft.asks:
+            raise check_recipient(fact.draft.space)
+        name = split_space(fact.draft.space)[1]
+        key, told = AgentKey(name), (*fact.draft.to, *(fact.draft.mentions or ()))
+        by_rule = fact.draft.chain is not None and fact.speaker != key and name in told
+        if fact.draft.sender != USER and not fact.draft.sender.startswith(HOOK) and not by_rule:
+            return ()
+        if fact.hops > (most := RunLimits().hops):
+            raise Refused("conflict", f"the hop limit of {most} is reached", "send the agent a message")
+        if not view.agent_exists(key):
+            raise Refused("unknown_agent", f"agent {name!r} not found", "list agents: awk agent list")
+        return assign(key, name, "immediate", fact.hops, continues=continues(fact, key, view))
     workspace = view.workspace(fact.draft.space)
     if workspace is None:
         raise not_running(fact.draft.space)
     return _workspace(fact, workspace, view)
-
-
-def _personal(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
-    if fact.draft.asks:
-        raise check_recipient(fact.draft.space)
-    name = split_space(fact.draft.space)[1]
-    key, told = AgentKey(name), (*fact.draft.to, *(fact.draft.mentions or ()))
-    by_rule = fact.draft.chain is not None and fact.speaker != key and name in told
-    if fact.draft.sender != USER and not fact.draft.sender.startswith(HOOK) and not by_rule:
-        return ()
-    if fact.hops > (most := RunLimits().hops):
-        raise Refused("conflict", f"the hop limit of {most} is reached", "send the agent a message")
-    if not view.agent_exists(key):
-        raise Refused("unknown_agent", f"agent {name!r} not found", "list agents: awk agent list")
-    return assign(key, name, "immediate", fact.hops, continues=continues(fact, key, view))
 
 
 def _workspace(fact: Fact, workspace: RunningWorkspace, view: RuleView) -> tuple[Effect, ...]:
@@ -165,11 +171,12 @@ def _address(fact: Fact, key: AgentKey, name: str, view: RuleView, waits_for: Wa
 
 
 def _mentioned(fact: Fact, view: RuleView) -> dict[AgentKey, str]:
-    """Return mentioned members in order, without the speaker and, in a reply, earlier addressees and the asker."""
+    """Return mentioned members in order, without the speaker and its group and, in a reply, earlier addressees and the
+    asker."""
     names = find_mentions(fact.draft.text) if fact.draft.mentions is None else fact.draft.mentions
     if not names:
         return {}
-    silent = {fact.speaker}
+    silent = {fact.speaker, group_of(fact.speaker or "")}
     if fact.draft.kind == "reply" and fact.cause is not None:
         silent |= {*view.addressed_by(fact.cause), *view.askers(fact.cause)[:1]}
     found: dict[AgentKey, str] = {}

@@ -82,9 +82,7 @@ class Speaker(NamedTuple):
         return written
 
 
-def speaker(
-    tx: Transaction, space: str, author: Author | None, words: Words | None = None, call_key: str | None = None
-) -> Speaker:
+def speaker(tx: Transaction, space: str, author: Author | None, words: Words | None = None) -> Speaker:
     """Return the caller in ``space``: the user if ``author`` is None. ``words`` identify a repeated call.
 
     An agent may call in the space of its instruction, or in an open space below that run's space if
@@ -97,7 +95,7 @@ def speaker(
         if not _is_let_into(tx.conn, holder, space):
             raise Refused("forbidden", f"agent {holder.name} does not work in {place_of(space)}")
         words = None if words is None else (space, *words)
-    call = None if words is None else idempotency.find(tx, author, holder, words, call_key)
+    call = None if words is None else idempotency.find(tx, author, holder, words)
     return Speaker(holder.name, holder, author, call)
 
 
@@ -118,19 +116,17 @@ class Appended(msgspec.Struct, frozen=True, kw_only=True):
 _decoder: Final = msgspec.json.Decoder(Appended)
 
 
-def append(
-    tx: Transaction, draft: Draft, *, call_key: str | None = None, request: RequestKey | None = None
-) -> Appended:
+def append(tx: Transaction, draft: Draft, *, request: RequestKey | None = None) -> Appended:
     """Append ``draft`` and apply the rules' effects. If it is refused, nothing changes.
 
     An author may send only as its own agent, in a space where the agent may call (``speaker``).
-    ``call_key`` (with an author) and ``request`` are idempotency keys: a repetition returns the
+    The key of the author's call and ``request`` are idempotency keys: a repetition returns the
     recorded answer. Raises Refused (stale_attempt, forbidden, key_reused, and errors of proposals).
     """
     who = Speaker(draft.sender)
     if draft.author is not None:
         words = (draft.kind, draft.text, draft.to, draft.asks)
-        who = speaker(tx, draft.space, draft.author, words, call_key)
+        who = speaker(tx, draft.space, draft.author, words)
         if draft.sender != who.name:
             raise Refused("forbidden", f"agent {who.name} may not send as {draft.sender} in {place_of(draft.space)}")
     if request is not None and (recorded := find_response(tx.conn, request, tx.now_ms)) is not None:

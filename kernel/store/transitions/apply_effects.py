@@ -126,7 +126,7 @@ class EffectWriter:
                 self.instructions.append(instruction_id(number))
                 assigned[one.agent] = number
                 if isinstance(fact.draft.payload, TaskGiven):
-                    tasks.give(self._tx, fact.draft.payload.task, number)
+                    tasks.give(self._tx, number, fact.draft.payload.task)
         return assigned
 
     def _has_room(self, fact: Fact, assign: Assign) -> bool:
@@ -161,6 +161,9 @@ class EffectWriter:
 
     def _insert(self, seq: int, fact: Fact, run: _Run, assign: Assign, waits_for: WaitReason | None) -> int:
         tx = self._tx
+        if assign.continues is not None:  # the instance of a group that did the work also continues it
+            agent, name = tx.conn.execute(WORKED, (assign.continues,)).fetchone() or (assign.agent, assign.name)
+            assign = msgspec.structs.replace(assign, agent=agent, name=name)
         within_ms = waits.person(tx.conn, fact.draft.space, assign.name, assign.agent) if waits_for is None else None
         if within_ms is not None:
             waits_for = "person"
@@ -263,10 +266,14 @@ UPDATE instructions SET hops = max(hops, :hops) WHERE id = (
   WHERE i.agent = :agent AND i.space = :space AND i.lane = :lane AND i.state = 'queued' AND i.by_mention = 1
     AND i.epoch = 0 AND i.run IS :run AND i.vouched IS :vouched
   ORDER BY i.id DESC LIMIT 1)
+-- the messages to a group are separate work, which its instances share
+AND NOT EXISTS (SELECT 1 FROM agents AS g WHERE g.key = :agent AND g.replica_of = g.key)
 AND (SELECT count(*) < :most AND coalesce(sum(octet_length(shown(m.text))), 0) + :size <= :bytes
   FROM deliveries AS d CROSS JOIN messages AS m ON m.seq = d.message WHERE d.instruction = instructions.id)
 RETURNING id
 """
+
+WORKED: Final = "SELECT agent, name FROM instructions WHERE id = ?"
 
 COUNT_ASSIGNED: Final = "UPDATE workflows SET assigned = assigned + 1 WHERE id = ?"
 

@@ -16,7 +16,7 @@ import msgspec
 from kernel.policy.spaces import is_over
 from kernel.rule.draft import Draft, Fact, InstructionOutcome, Wakes
 from kernel.store import rows, spaces, trust, waits
-from kernel.store.agents import charge_crash
+from kernel.store.agents import charge_crash, dismiss_agent
 from kernel.store.approvals import drop_requests
 from kernel.store.attempts import AttemptEnding, book_reply, end_attempt, forget_quotas, stale
 from kernel.store.circuit_breakers import ProviderFailure, record_failure, release_probe
@@ -37,7 +37,7 @@ from protocol.errors import CLASS_OF_CAUSE, Cause, Refused
 from protocol.instruction import ENDED, Usage
 from protocol.ipc import Entry
 from protocol.message import SYSTEM, TEXT_LIMIT_BYTES, TOO_LARGE_HINT, MessageKind
-from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id, number_of
+from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, group_of, instruction_id, number_of
 from protocol.text import one_line, quoted
 
 IncompleteCause = Literal["budget", "limit", "total_timeout"]
@@ -263,6 +263,8 @@ def _conclude(
     if row.asked_by is not None:
         answer(tx, row.asked_by)
     close_what_is_over(tx, number, space, row.hops + 1)
+    if group_of(agent) is not None:
+        dismiss_agent(tx, agent)
     # Last: readers of this event must find the instruction's last message.
     tx.emit("instruction.ended", space=space, agent=name, instruction=number, data=data)
     return Closed(seq=recorder.first_seq, instruction_ids=tuple(recorder.instructions))
@@ -324,8 +326,8 @@ LAST_CHARACTERS: Final = 4000
 
 def close_what_is_over(tx: Transaction, instruction: int, space: str, hops: int) -> None:
     """Close the spaces in which no work is left after the end of ``instruction``."""
-    for row in spaces.affected_by(tx.conn, instruction, space):
-        at_work = spaces.opener_at_work(tx.conn, row)
+    for row in spaces.affected_by(tx.conn, instruction=instruction, space=space):
+        at_work = spaces.opener_at_work(tx.conn, row.instruction)
         if not is_over(opener_at_work=at_work, work_open=spaces.work_open(tx.conn, row.space)):
             continue
         close_space(tx, row, "all work in it has ended")

@@ -52,14 +52,13 @@ def change(
     reason: str = "",
     *,
     author: Author | None = None,
-    call_key: str | None = None,
 ) -> DocumentChanged:
     """Apply a change to ``file`` (None: the entry document), if its owner permits it.
 
     Raises Refused: stale_attempt, forbidden, bad_request, not_found, already_exists, too_large, conflict and
     version_conflict (kernel.policy.documents).
     """
-    who = speaker(tx, space, author, ("document", file, *asked, reason), call_key)
+    who = speaker(tx, space, author, ("document", file, *asked, reason))
     if (before := who.known(DocumentChanged)) is not None:
         return before
     here = documents.settings(tx.conn, space)
@@ -150,14 +149,10 @@ def add_version(tx: Transaction, space: str, file: str, new: NewVersion) -> int:
     assert row is not None, "an upsert returns its row"
     added, removed = new.growth
     version = {
+        **msgspec.structs.asdict(new),
         "document": row[0],
         "version": row[1],
-        "action": new.action,
-        "message": new.message,
-        "author": new.author,
-        "instruction": new.instruction,
         "now": tx.now_ms,
-        "reason": new.reason,
         "added": added,
         "removed": removed,
         "undo": _encode(new.undo),
@@ -215,14 +210,13 @@ def suggest(
     since: int | None = None,
     deletes_most: bool = False,
     author: Author | None = None,
-    call_key: str | None = None,
 ) -> SuggestionMade:
     """Suggest ``content`` as the next text of ``file`` and wake its owner.
 
     ``since``: version that the text is based on (None: the newest). Raises Refused as ``change``
     does, but not for documents of other owners.
     """
-    who = speaker(tx, space, author, ("suggest", file, content, reason, since), call_key)
+    who = speaker(tx, space, author, ("suggest", file, content, reason, since))
     if (before := who.known(SuggestionMade)) is not None:
         return before
     here = documents.settings(tx.conn, space)
@@ -270,20 +264,13 @@ def _shown(diff: str, identifier: str) -> str:
 
 
 def decide(
-    tx: Transaction,
-    space: str,
-    name: str,
-    reason: str = "",
-    *,
-    accepts: bool,
-    author: Author | None = None,
-    call_key: str | None = None,
+    tx: Transaction, space: str, name: str, reason: str = "", *, accepts: bool, author: Author | None = None
 ) -> SuggestionMade:
     """Accept the suggestion ``name`` as a new version, merged if the document has changed since, or reject it.
 
     Raises Refused: not_found, forbidden, conflict (already decided), version_conflict: then it stays open.
     """
-    who = speaker(tx, space, author, ("accept" if accepts else "reject", name, reason), call_key)
+    who = speaker(tx, space, author, ("accept" if accepts else "reject", name, reason))
     if (before := who.known(SuggestionMade)) is not None:
         return before
     here = documents.settings(tx.conn, space)

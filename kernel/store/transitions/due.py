@@ -102,7 +102,7 @@ def _move(tx: Transaction, found: FoundInstruction, key: AgentKey, name: str, te
     values = {"id": found.number, "key": key, "name": name, "old": found.agent}
     for statement in (MOVE, DELIVER, RELEASE):
         tx.conn.execute(statement, {one: values[one] for one in values if f":{one}" in statement})
-    tasks.hand_on(tx, found.number, found.name, name)
+    tasks.hand_on(tx, name, found.number, found.name)
     waits.wake(tx, (found.number,))
     told = Draft(kind="document", space=found.space, sender=SYSTEM, text=f"[MOVED] {text}", mentions=(found.name,))
     apply_fact(tx, Fact(told))

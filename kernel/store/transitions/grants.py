@@ -83,20 +83,12 @@ def no_authority(name: str, scope: str) -> Refused:
     return Refused("forbidden", text, "continue without it or ask the giver for a new grant")
 
 
-def give(
-    tx: Transaction,
-    space: str,
-    wanted: WantedGrant,
-    to: str,
-    *,
-    author: Author | None = None,
-    call_key: str | None = None,
-) -> GrantChanged:
+def give(tx: Transaction, space: str, wanted: WantedGrant, to: str, *, author: Author | None = None) -> GrantChanged:
     """Grant a scope to ``to`` (a name in ``space``), announced by a message. Agents grant their own scopes.
 
     Raises Refused: stale_attempt, forbidden, not_a_participant, bad_request, quota_reached.
     """
-    who = speaker(tx, space, author, ("grant", *wanted, to), call_key)
+    who = speaker(tx, space, author, ("grant", *wanted, to))
     if (before := who.known(GrantChanged)) is not None:
         return before
     receiver = _member(tx, space, to)
@@ -123,12 +115,12 @@ def give(
     return _said(tx, who, space, text, receiver.name, GrantChanged(id=grant_id(number), message_id="", until=until))
 
 
-def answer(tx: Transaction, space: str, request: str, *, author: Author, call_key: str | None = None) -> GrantChanged:
+def answer(tx: Transaction, space: str, request: str, *, author: Author) -> GrantChanged:
     """Grant the approval ``request`` of another agent. The author needs the scope auth.
 
     Raises Refused: stale_attempt, not_found, forbidden, conflict, quota_reached.
     """
-    who = speaker(tx, space, author, ("grant", request), call_key)
+    who = speaker(tx, space, author, ("grant", request))
     if (before := who.known(GrantChanged)) is not None:
         return before
     assert who.held is not None, "an author holds an instruction"
@@ -157,9 +149,7 @@ def answer(tx: Transaction, space: str, request: str, *, author: Author, call_ke
 ASKER: Final = "SELECT agent, name FROM approvals WHERE id = ? AND space = ?"
 
 
-def revoke(
-    tx: Transaction, space: str | None, grant: str, *, author: Author | None = None, call_key: str | None = None
-) -> GrantChanged:
+def revoke(tx: Transaction, space: str | None, grant: str, *, author: Author | None = None) -> GrantChanged:
     """Revoke a grant and the grants derived from it. Revoking it again changes nothing.
 
     ``space`` None: in any space, as a person. Raises Refused: not_found; forbidden if another agent
@@ -170,7 +160,7 @@ def revoke(
         raise Refused(
             "not_found", f"grant {grant[:40]!r} not found", "list the grants, with ids such as w3: awk grant list"
         )
-    who = speaker(tx, row.space, author, ("revoke", row.number), call_key)
+    who = speaker(tx, row.space, author, ("revoke", row.number))
     if (before := who.known(GrantChanged)) is not None:
         return before
     if who.held is not None and row.giver_key != who.held.agent:

@@ -10,7 +10,7 @@ from kernel.store.rows import Sql, delivery_sql, instruction_sql
 from kernel.store.transaction import Transaction
 from protocol.agent import Approval
 from protocol.instruction import LANES, Lane
-from protocol.names import AttemptId, InstructionId, attempt_id, number_of
+from protocol.names import AgentKey, AttemptId, InstructionId, attempt_id, group_of, name_of, number_of
 
 
 class LeaseColumns(AgentInSpace, frozen=True, kw_only=True):
@@ -66,13 +66,20 @@ class Leased(LeaseColumns, frozen=True, kw_only=True):
 
 
 LEASE: Final = instruction_sql("""
-UPDATE instructions SET state = {lease}, epoch = epoch + 1, attempts = attempts + 1, not_before_ms = 0
-WHERE id = :id AND state {before lease} AND NOT EXISTS (
-    SELECT 1 FROM instructions AS live WHERE live.agent = instructions.agent AND live.state IN ('leased', 'running'))
-  -- the agent must be active, without a hold, a backoff or a fence
+UPDATE instructions SET state = {lease}, epoch = epoch + 1, attempts = attempts + 1, not_before_ms = 0,
+  -- work of a group belongs to the instance that takes it
+  name = CASE WHEN agent = coalesce(:taker, agent) THEN name ELSE coalesce((
+    SELECT m.name FROM members AS m WHERE m.space = instructions.space AND m.agent = :taker), :name) END,
+  agent = coalesce(:taker, agent)
+WHERE id = :id AND state {before lease}
+  AND (agent = coalesce(:taker, agent) OR agent = (SELECT r.replica_of FROM agents AS r WHERE r.key = :taker))
+  AND NOT EXISTS (SELECT 1 FROM instructions AS live
+    WHERE live.agent = coalesce(:taker, instructions.agent) AND live.state IN ('leased', 'running'))
+  -- the agent must be active, without a hold, a backoff or a fence, and no group
   AND NOT EXISTS (
-    SELECT 1 FROM agents AS a WHERE a.key = instructions.agent
-      AND (a.state <> 'active' OR a.hold_key IS NOT NULL OR a.resume_at_ms > :now OR a.fenced_until_ms > :now))
+    SELECT 1 FROM agents AS a WHERE a.key = coalesce(:taker, instructions.agent)
+      AND (a.state <> 'active' OR a.replica_of = a.key OR a.hold_key IS NOT NULL OR a.resume_at_ms > :now
+        OR a.fenced_until_ms > :now))
 RETURNING epoch, attempts, crashes, agent, name, space, lane, hops, message, entries, run, throttled_ms, promoted,
   preempted, compacted, carried_steps, continues, by_mention,
   -- interrupted: it continues another thread and has no own entry yet,
@@ -96,6 +103,8 @@ SELECT m.seq, m.text, m.sender FROM deliveries AS d CROSS JOIN messages AS m ON 
 WHERE d.instruction = ? ORDER BY m.seq
 """
 
+# A message that also names the instance was delivered to it before.
+TAKE_DELIVERIES: Final = "UPDATE OR IGNORE deliveries SET agent = ?, name = ? WHERE instruction = ? AND agent <> ?"
 DELIVERIES: Final = delivery_sql("UPDATE deliveries SET state = {lease} WHERE instruction = ? AND state {before lease}")
 
 # At most as many as ``crashes`` counts: a person's retry resets that number.
@@ -122,21 +131,26 @@ _vouched: Final = msgspec.json.Decoder(tuple[str, ...])
 _NOTHING: Final = (0, "", "")
 
 
-def lease(tx: Transaction, instruction: str, token_hash: bytes, node: str = "") -> Leased | None:
+def lease(
+    tx: Transaction, instruction: str, token_hash: bytes, node: str = "", taker: AgentKey | None = None
+) -> Leased | None:
     """Start an attempt on ``node`` ("": the kernel's machine). ``requeue`` may refund its charge.
 
+    ``taker`` is the agent that works; None: the agent of the instruction. The first lease by an instance of a group
+    changes the agent of the instruction from the group to the instance, which keeps the work from then on.
     Return None if the instruction is not queued, or its agent is running, paused, held or in a backoff.
     """
     number = number_of(instruction, "i")
-    row = rows.one(
-        tx.conn.execute(LEASE, {"id": number, "now": tx.now_ms}), LEASE, _LeaseRow, lane=LANES.__getitem__, **_FLAGS
-    )
+    values = {"id": number, "now": tx.now_ms, "taker": taker, "name": None if taker is None else name_of(taker)}
+    row = rows.one(tx.conn.execute(LEASE, values), LEASE, _LeaseRow, lane=LANES.__getitem__, **_FLAGS)
     if row is None or number is None:
         return None
     # The messages of the instruction, oldest first; never empty.
     found = tx.conn.execute(MESSAGES, (number,)) if row.by_mention else tx.conn.execute(MESSAGE, (row.message,))
     messages = cast("list[tuple[int, str, str]]", found.fetchall()) or [_NOTHING]
     tx.conn.execute(DELIVERIES, (number,))
+    if group_of(row.agent) is not None:
+        tx.conn.execute(TAKE_DELIVERIES, (row.agent, row.name, number, row.agent))
     n = row.attempts + row.crashes
     crashed = tx.conn.execute(CRASHED, (number, row.crashes)).fetchall() if row.crashes else ()
     tx.conn.execute(INSERT_ATTEMPT, (number, row.epoch, n, token_hash, tx.now_ms, node))

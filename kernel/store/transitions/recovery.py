@@ -11,7 +11,6 @@ An upgrade replaces the program of a running kernel: only instructions whose att
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, cast
 
-import apsw
 import msgspec
 
 from kernel.fault_injection import fault_point
@@ -61,13 +60,9 @@ INSERT INTO boots (pid, version, at_ms, requeued, safe, machine, offset_ms, skip
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce((SELECT max(seq) FROM events), 0))
 """
 
-NEXT_TERM: Final = "SELECT coalesce(max(term), 0) + 1 FROM boots"
 
-
-def next_term(conn: apsw.Connection) -> int:
-    """Return a term above all earlier ones. The caller must hold the project's lock."""
-    (term,) = cast("tuple[int]", conn.execute(NEXT_TERM).fetchone())
-    return term
+next_term = Sql("SELECT coalesce(max(term), 0) + 1 FROM boots").scalar(int)
+"""Return a term above all earlier ones. The caller must hold the project's lock."""
 
 
 LAST_PID: Final = "SELECT pid FROM boots ORDER BY id DESC LIMIT 1"

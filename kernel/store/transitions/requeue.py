@@ -24,7 +24,7 @@ Charge = Literal["attempt", "crash", "none"]
 
 
 class Requeue(msgspec.Struct, frozen=True, kw_only=True):
-    """How an instruction returns from its attempt to its lane, or starts to wait.
+    """Return of an instruction from its attempt to its lane, or the start of its wait.
 
     ``not_before_ms`` is kernel time; 0: now, or for a wait, no known time. ``charge``: how the attempt counts.
     ``holds``: the agent's other work waits for ``wait_key`` too. ``crash_jitter`` is set if the worker crashed,
@@ -94,20 +94,14 @@ def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> 
         raise stale(instruction, epoch)
     parking = _with_wait(tx, number, parking)
     values = {
+        **msgspec.structs.asdict(parking),
         "id": number,
         "epoch": epoch,
         "now": tx.now_ms,
-        "status": parking.status,
         "not_before": parking.not_before_ms,
-        "cause": parking.cause,
         "class": None if parking.cause is None else CLASS_OF_CAUSE[parking.cause],
-        "waits_for": parking.waits_for,
-        "wait_key": parking.wait_key,
         "refund": parking.charge != "attempt",
         "crash": parking.charge == "crash",
-        "preempted": parking.preempted,
-        "compact": parking.compact,
-        "throttled": parking.throttled,
     }
     row = tx.conn.execute(PARK, values).fetchone()
     if row is None:

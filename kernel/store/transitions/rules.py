@@ -46,14 +46,13 @@ def define(
     spec: RuleSpec,
     *,
     author: Author | None = None,
-    call_key: str | None = None,
     scopes: Collection[Scope] | None = None,
 ) -> Defined:
     """Define a rule, or a new version of a rule of the author. Raises Refused: bad_request, forbidden and others.
 
     ``scopes`` are the scopes of the defining agent: its rule has no more permissions than the agent.
     """
-    who = _speaker(tx, space, author, ("rule_define", spec), call_key)
+    who = _speaker(tx, space, author, ("rule_define", spec))
     if (before := who.known(Defined)) is not None:
         return before
     return who.keep(tx, Defined(rule=_define(tx, space, who, normal(spec), scopes)))
@@ -83,16 +82,10 @@ def switch_off(tx: Transaction, space: str, name: str) -> RuleInfo:
 
 
 def invoke_rule(
-    tx: Transaction,
-    space: str,
-    name: str,
-    params: Mapping[str, Any],
-    *,
-    author: Author | None = None,
-    call_key: str | None = None,
+    tx: Transaction, space: str, name: str, params: Mapping[str, Any], *, author: Author | None = None
 ) -> Invoked:
     """Execute a rule with ``params``. Raises Refused: not_found, conflict, bad_request and others."""
-    who = _speaker(tx, space, author, ("rule_invoke", name, params), call_key)
+    who = _speaker(tx, space, author, ("rule_invoke", name, params))
     if (before := who.known(Invoked)) is not None:
         return before
     found = find_rule(tx.conn, space, name)
@@ -141,20 +134,14 @@ def _put(tx: Transaction, space: str, who: Speaker, spec: RuleSpec, scopes: tupl
     text = f"[RULE:{spec.name}] {what} by {who.name}: {one_line(_encode(spec).decode())}"
     rules.define(tx, space, spec, who.name, None if who.held is None else who.held.agent, scopes)
     said = who.say(tx, Draft(kind="status", space=space, sender=who.name, text=text, mentions=()))
-    rules.set_message(tx, space, spec.name, said.first_seq)
+    rules.set_message(tx, said.first_seq, space, spec.name)
     return find_rule(tx.conn, space, spec.name)
 
 
-def _speaker(
-    tx: Transaction,
-    space: str,
-    author: Author | None,
-    words: tuple[object, ...] | None = None,
-    call_key: str | None = None,
-) -> Speaker:
+def _speaker(tx: Transaction, space: str, author: Author | None, words: tuple[object, ...] | None = None) -> Speaker:
     view = TransactionView(tx.conn)
     if not is_personal(space):
         channel_of(view, space)
     elif not view.agent_exists(AgentKey(split_space(space)[1])):
         raise Refused("unknown_agent", f"agent {split_space(space)[1][:60]!r} not found", "list agents: awk agent list")
-    return speaker(tx, space, author, words, call_key)
+    return speaker(tx, space, author, words)

@@ -147,14 +147,13 @@ def share(
     withheld: tuple[str, ...],
     *,
     author: Author,
-    call_key: str | None = None,
 ) -> MemoryShared:
     """Send ``given`` to ``receiver`` (its key and name) as the author. A repeated call returns the same answer.
 
     Raises Refused: stale_attempt, forbidden, quota_reached; not_found if no entry may be shared.
     """
     keys = tuple(one.key for one in given)
-    who = speaker(tx, space, author, ("share", receiver[1], keys, withheld), call_key)
+    who = speaker(tx, space, author, ("share", receiver[1], keys, withheld))
     if (before := who.known(MemoryShared)) is not None:
         return before
     if not given:

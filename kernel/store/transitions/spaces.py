@@ -29,14 +29,12 @@ class SpaceRequest(NamedTuple):
     members: tuple[str, ...]
 
 
-def open_space(
-    tx: Transaction, space: str, wanted: SpaceRequest, *, author: Author, call_key: str | None = None
-) -> SpaceInfo:
+def open_space(tx: Transaction, space: str, wanted: SpaceRequest, *, author: Author) -> SpaceInfo:
     """Open a space below ``space``, where the author works. Its first message lists the members.
 
     Raises Refused: stale_attempt, forbidden, not_a_participant, workflow_not_running, conflict, quota_reached.
     """
-    who = speaker(tx, space, author, ("space", *wanted), call_key)
+    who = speaker(tx, space, author, ("space", *wanted))
     if (before := who.known(SpaceInfo)) is not None:
         return before
     assert who.held is not None, "an author holds an instruction"
@@ -48,19 +46,13 @@ def open_space(
 
 
 def change_members(
-    tx: Transaction,
-    space: str,
-    name: str,
-    change: policy.MembershipChange,
-    *,
-    author: Author | None = None,
-    call_key: str | None = None,
+    tx: Transaction, space: str, name: str, change: policy.MembershipChange, *, author: Author | None = None
 ) -> SpaceInfo:
     """Change the members of the space ``name`` below ``space``. Return the space with its members.
 
     Raises Refused as ``open_space`` does; not_found also if the caller is not a member.
     """
-    who = speaker(tx, space, author, ("members", name, *change), call_key)
+    who = speaker(tx, space, author, ("members", name, *change))
     if (before := who.known(SpaceInfo)) is not None:
         return before
     row = spaces.find_open(tx.conn, base_space(space), name) if name else spaces.own(tx.conn, space)

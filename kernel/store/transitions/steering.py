@@ -69,12 +69,13 @@ FOR_A_NODE: Final = """
 SELECT id FROM instructions WHERE agent = ? AND state = 'waiting' AND waits_for = 'node' ORDER BY lane, id
 """
 FORGET_CRASHES: Final = "DELETE FROM crashes WHERE agent = ?"
+INSTANCES: Final = "SELECT key FROM agents WHERE replica_of = ?1 AND key <> ?1 ORDER BY key"
 
 
 def reset_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
-    """Clear what blocks ``agent``: an error, crashes, a backoff, a pause or a provider's hold.
+    """Clear what blocks ``agent`` and its instances: an error, crashes, a backoff, a pause or a provider's hold.
 
-    Return its instructions that waited for a provider or a node. Raises Refused (unknown_agent).
+    Return the instructions that waited for a provider or a node. Raises Refused (unknown_agent).
     """
     _state(tx, agent)
     tx.conn.execute(CLEAR, (agent,))
@@ -83,7 +84,9 @@ def reset_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
     set_agent_state(tx, agent, "active")
     looked_for = cast("list[tuple[int]]", tx.conn.execute(FOR_A_NODE, (agent,)).fetchall())
     waits.wake(tx, [number for (number,) in looked_for])
-    return (*release_agent(tx, agent), *(instruction_id(number) for (number,) in looked_for))
+    instances = cast("list[tuple[str]]", tx.conn.execute(INSTANCES, (agent,)).fetchall())
+    freed = (one for (key,) in instances for one in reset_agent(tx, AgentKey(key)))
+    return (*release_agent(tx, agent), *(instruction_id(number) for (number,) in looked_for), *freed)
 
 
 def _state(tx: Transaction, agent: AgentKey) -> AgentState:
@@ -226,9 +229,9 @@ SELECT 1 FROM instructions AS i CROSS JOIN messages AS m ON m.seq = i.message WH
 AGENT_THERE: Final = "SELECT 1 FROM agents WHERE key = ?"
 MEMBER_NOW: Final = """
 SELECT 1 FROM members AS m CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
-WHERE m.space = ?1 AND m.agent = ?2
+WHERE m.space = ?1 AND m.agent IN (?2, (SELECT r.replica_of FROM agents AS r WHERE r.key = ?2))
 UNION ALL SELECT 1 FROM members AS m CROSS JOIN subspaces AS s ON s.space = m.space AND s.closed_ms IS NULL
-WHERE m.space = ?1 AND m.agent = ?2
+WHERE m.space = ?1 AND m.agent IN (?2, (SELECT r.replica_of FROM agents AS r WHERE r.key = ?2))
 """
 
 
@@ -251,9 +254,7 @@ def retry(tx: Transaction, instruction: str, *, fresh: bool = False) -> None:
     # Work never runs outside of its workflow (fault TF08), nor for a deleted agent.
     if tx.conn.execute(AGENT_THERE, (found.agent,)).fetchone() is None:
         raise Refused("unknown_agent", f"agent {found.name} was deleted", "list the agents: awk agent list")
-    if is_personal(found.space) or tx.conn.execute(MEMBER_NOW, (found.space, found.agent)).fetchone() is not None:
-        pass
-    else:
+    if not is_personal(found.space) and tx.conn.execute(MEMBER_NOW, (found.space, found.agent)).fetchone() is None:
         name = found.space.partition(":")[0]
         text = f"agent {found.name} is not a member of a running workflow {place_of(found.space)}"
         raise Refused("workflow_not_running", text, f"start it: awk start {name}")
@@ -261,7 +262,7 @@ def retry(tx: Transaction, instruction: str, *, fresh: bool = False) -> None:
         raise Refused("conflict", f"the message of {instruction} was cleared", "send the message again")
     tx.conn.execute(RETRY, {"id": found.number, "now": tx.now_ms}).fetchall()
     tx.conn.execute(REVIVE, (found.number,))
-    unbind(tx, found.number, everything=fresh)
+    unbind(tx, found.number, fresh)
     if fresh:
         tx.conn.execute(FORGET_ENTRIES, (found.number,))
         tx.conn.execute(FORGET_EFFECTS, (found.number,))

@@ -75,7 +75,8 @@ def insert_plan(
     """Store and return the tasks ``specs``. Each depends on the tasks ``before``; the task
     ``after`` depends on each. Raises Refused.
     """
-    members = [name for _, name in TransactionView(tx.conn).roster(space)]
+    view = TransactionView(tx.conn)
+    members = (*(name for _, name in view.roster(space)), *view.member_names(space))  # with groups
     check_plan(specs, members)
     if tasks.unfinished(tx.conn, space) + len(specs) > MOST_OPEN:
         raise Refused(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from kernel.policy.tasks import claims_against, next_step, waits_for
+from kernel.policy.tasks import GIVEN_OUT, claims_against, next_step, waits_for
 from kernel.rule.assignment import channel_of
 from kernel.rule.draft import Author, Fact
 from kernel.store import task_views, tasks
@@ -64,17 +64,9 @@ def claim(tx: Transaction, space: str, name: str, *, author: Author | None = Non
     return _step(tx, row, who, change, f"claimed: {one_line(row.title)}")
 
 
-def finish(
-    tx: Transaction,
-    space: str,
-    name: str,
-    result: str = "",
-    *,
-    author: Author | None = None,
-    call_key: str | None = None,
-) -> TaskChanged:
+def finish(tx: Transaction, space: str, name: str, result: str = "", *, author: Author | None = None) -> TaskChanged:
     """Mark a task as done after its check. Raises Refused: not_found, conflict, forbidden."""
-    who = task_speaker(tx, space, author, ("task_done", name, result), call_key)
+    who = task_speaker(tx, space, author, ("task_done", name, result))
     if (before := who.known(TaskChanged)) is not None:
         return before
     row = find_task(tx, space, name)
@@ -83,11 +75,9 @@ def finish(
     return who.keep(tx, _step(tx, row, who, TaskChange(step="finish", by=who.name, result=result), words))
 
 
-def fail(
-    tx: Transaction, space: str, name: str, reason: str, *, author: Author | None = None, call_key: str | None = None
-) -> TaskChanged:
+def fail(tx: Transaction, space: str, name: str, reason: str, *, author: Author | None = None) -> TaskChanged:
     """Mark a task as failed. Raises Refused: not_found, conflict, forbidden."""
-    who = task_speaker(tx, space, author, ("task_fail", name, reason), call_key)
+    who = task_speaker(tx, space, author, ("task_fail", name, reason))
     if (before := who.known(TaskChanged)) is not None:
         return before
     row = find_task(tx, space, name)
@@ -151,13 +141,13 @@ def give_out(tx: Transaction, space: str) -> list[InstructionId]:
     given: list[InstructionId] = []
     if TransactionView(tx.conn).workspace(space) is None:
         return given
-    for row in tasks.to_give(tx.conn, space):
+    for row in tasks.to_give(tx.conn, space, GIVEN_OUT):
         if not may_be_given(tx, row):
             continue
         made = apply_effects.apply_fact(tx, Fact(work_draft(row), hops=row.hops + 1)).instructions
         number = number_of(made[0], "i") if made else None
         if number is not None:
-            tasks.give(tx, row.number, number)
+            tasks.give(tx, number, row.number)
             given += made
     return given
 
@@ -199,15 +189,13 @@ def _not_ready(row: TaskRow) -> str:
             return f"{row.id} is {row.state}"
 
 
-def task_speaker(
-    tx: Transaction, space: str, author: Author | None, words: Words | None = None, call_key: str | None = None
-) -> Speaker:
+def task_speaker(tx: Transaction, space: str, author: Author | None, words: Words | None = None) -> Speaker:
     """Return the caller in ``space`` (see speaker). Raises Refused: not_a_participant, etc."""
     if is_personal(space):
         text = f"space {space} has no tasks: it belongs to {split_space(space)[1]} and the user"
         raise Refused("not_a_participant", text, "plan tasks in a workspace")
     channel_of(TransactionView(tx.conn), space)
-    return speaker(tx, space, author, words, call_key)
+    return speaker(tx, space, author, words)
 
 
 def find_task(tx: Transaction, space: str, name: str) -> TaskRow:
@@ -294,14 +282,13 @@ def plan(
     specs: Sequence[TaskSpec],
     *,
     author: Author | None = None,
-    call_key: str | None = None,
     confined: bool | None = None,
 ) -> Planned:
     """Plan all of ``specs`` or none. Raises Refused: bad_request, not_found, conflict, workflow_not_running and others.
 
     ``confined`` tells whether the agent that wrote the checks is confined; None if a person vouches for them.
     """
-    who = task_speaker(tx, space, author, ("task_plan", specs), call_key)
+    who = task_speaker(tx, space, author, ("task_plan", specs))
     if (before := who.known(Planned)) is not None:
         return before
     own = () if who.number is None else tasks.of_instruction(tx.conn, who.number)
@@ -328,14 +315,13 @@ def split(
     specs: Sequence[TaskSpec],
     *,
     author: Author | None = None,
-    call_key: str | None = None,
     confined: bool | None = None,
 ) -> Planned:
     """Split a task into parts. The task depends on its parts and becomes ready again after them.
 
     The parts inherit the dependencies of the task. Raises Refused: as ``plan`` does, or forbidden for another's task.
     """
-    who = task_speaker(tx, space, author, ("task_split", name, specs), call_key)
+    who = task_speaker(tx, space, author, ("task_split", name, specs))
     if (before := who.known(Planned)) is not None:
         return before
     row = find_task(tx, space, name)

@@ -8,7 +8,6 @@ A binding vote decides a proposal of a tray; the guard writes the memory file af
 from collections.abc import Mapping
 from typing import Final, cast
 
-import apsw
 import msgspec
 
 from kernel.policy.documents import EVERYTHING
@@ -31,6 +30,7 @@ from kernel.rule.draft import Author, Draft, Fact, ProposalEnded, Wakes
 from kernel.store import documents, run_outcomes, voting
 from kernel.store.decisions import DOCUMENT, MEMORY
 from kernel.store.memory import decide_in_tray
+from kernel.store.rows import Sql
 from kernel.store.rules import TransactionView
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import apply_effects, tasks
@@ -68,19 +68,13 @@ class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def create(
-    tx: Transaction,
-    space: str,
-    asked: ProposalTerms,
-    *,
-    author: Author | None = None,
-    call_key: str | None = None,
-    salt: str = "",
+    tx: Transaction, space: str, asked: ProposalTerms, *, author: Author | None = None, salt: str = ""
 ) -> ProposalMade:
     """Create a proposal. Raises Refused (stale_attempt, and as rules and kernel.policy.voting do).
 
     ``salt`` must be unpredictable: it decides ties by lot.
     """
-    who = speaker(tx, space, author, ("proposal", _words(asked)), call_key)
+    who = speaker(tx, space, author, ("proposal", _words(asked)))
     if (before := who.known(ProposalMade)) is not None:
         return before
     name = asked.id or (f"p{int(tx.conn.execute(FREE, {'space': space}).get)}")
@@ -115,14 +109,13 @@ def vote(
     reason: str = "",
     *,
     author: Author | None = None,
-    call_key: str | None = None,
     seen: str = "",
 ) -> VoteCast:
     """Cast a vote, once. The proposal's creator may break a tie. Raises Refused as ``create`` does.
 
     ``seen`` is the text that the voter saw; it is published with the vote.
     """
-    who = speaker(tx, space, author, ("vote", name, choice, reason), call_key)
+    who = speaker(tx, space, author, ("vote", name, choice, reason))
     if (before := who.known(VoteCast)) is not None:
         return before
     ballot = _ballot(tx, space, name)
@@ -139,7 +132,7 @@ def vote(
     if isinstance(result, Decided):
         _end(tx, who, ballot, ballot.choices if breaks else votes, result, by=who.name if breaks else None)
     elif result.tied and not ballot.tie_told and ballot.creator != who.name:
-        voting.put_tie(tx, ballot)
+        voting.put_tie(tx, ballot.number)
         text = asked_to_break(ballot, result.tied)
         who.follow(tx, Draft(kind="proposal", space=space, sender=SYSTEM, text=text, payload=_creator(ballot)))
     _settle(tx, space, name)
@@ -147,17 +140,10 @@ def vote(
 
 
 def cancel_proposal(
-    tx: Transaction,
-    space: str,
-    name: str,
-    reason: str = "",
-    *,
-    author: Author | None = None,
-    call_key: str | None = None,
-    quietly: bool = False,
+    tx: Transaction, space: str, name: str, reason: str = "", *, author: Author | None = None, quietly: bool = False
 ) -> Cancelled:
     """Cancel a proposal. ``quietly``: wake no agent. Raises Refused as ``create`` does."""
-    who = speaker(tx, space, author, ("cancel", name, reason), call_key)
+    who = speaker(tx, space, author, ("cancel", name, reason))
     if (before := who.known(Cancelled)) is not None:
         return before
     expire_proposals(tx)  # the alarm may not have fired yet
@@ -257,7 +243,6 @@ _encode: Final = msgspec.json.Encoder().encode
 _held: Final = msgspec.json.Decoder(HeldKickoff)
 
 HOLD: Final = "UPDATE workflows SET held_kickoff = ? WHERE space = ? AND state = 'running'"
-HELD: Final = "SELECT held_kickoff FROM workflows WHERE space = ? AND state = 'running'"
 
 
 def hold_kickoff(tx: Transaction, space: str, kickoff: HeldKickoff | None) -> None:
@@ -265,10 +250,8 @@ def hold_kickoff(tx: Transaction, space: str, kickoff: HeldKickoff | None) -> No
     tx.conn.execute(HOLD, (None if kickoff is None else _encode(kickoff), space))
 
 
-def held_kickoff(conn: apsw.Connection, space: str) -> HeldKickoff | None:
-    """Return the active run's first message if it waits for an election, or None."""
-    row = conn.execute(HELD, (space,)).fetchone()
-    return None if row is None or row[0] is None else _held.decode(row[0])
+held_kickoff = Sql("SELECT held_kickoff FROM workflows WHERE space = ? AND state = 'running'").optional(_held.decode)
+"""Return the active run's first message if it waits for an election, or None."""
 
 
 ELECTION: Final = "document-owner"

@@ -78,9 +78,10 @@ class Worktree(PlannedTree, frozen=True):
 of = Sql("""
 SELECT name, repository, base, branch, path, folder, run, agent, space, state, git_dir, why,
   follows, commits, tip, ahead, note, confined FROM worktrees
-WHERE run = ? AND agent IN (?, '') ORDER BY agent DESC LIMIT 1
+WHERE run = ?1 AND agent IN (?2, (SELECT a.replica_of FROM agents AS a WHERE a.key = ?2), '')
+ORDER BY agent DESC LIMIT 1
 """).row(Worktree)
-"""Return the tree of ``agent`` (a key) in ``run``: its own or the shared one."""
+"""Return the tree of ``agent`` (a key) in ``run``: its own, that of its group, or the shared one."""
 
 
 of_run = Sql("""
@@ -144,7 +145,6 @@ VALUES (:run, :agent, :name, :space, 'planned', :repository, :base, :branch, :pa
 """
 
 SET: Final = "UPDATE worktrees SET state = ?, git_dir = ?, why = ? WHERE run = ? AND agent = ?"
-ENDED: Final = "SELECT 1 FROM workflows WHERE id = ? AND state = 'stopped'"
 
 
 BEGAN_ON: Final = "UPDATE workflows SET began_on = ? WHERE id = ?"
@@ -218,7 +218,7 @@ def worktree_moved(
 
 def worktree_going(tx: Transaction, tree: Worktree) -> bool:
     """Mark a tree for deletion before deleting it. Return False if its run is active."""
-    ended = _ended(tx, tree)
+    ended = _ended(tx.conn, tree.run)
     if ended:
         _set(tx, tree, "removing", git_dir=tree.git_dir)
     return ended
@@ -226,7 +226,7 @@ def worktree_going(tx: Transaction, tree: Worktree) -> bool:
 
 def worktree_kept(tx: Transaction, tree: Worktree, why: str) -> None:
     """Record why the tree of an ended run is retained; an event announces a change of that."""
-    if not _ended(tx, tree):
+    if not _ended(tx.conn, tree.run):
         return
     _set(tx, tree, "kept", git_dir=tree.git_dir, why=why)
     if (tree.state, tree.why) != ("kept", why):
@@ -236,13 +236,13 @@ def worktree_kept(tx: Transaction, tree: Worktree, why: str) -> None:
 
 def worktree_gone(tx: Transaction, tree: Worktree) -> None:
     """Record that the tree was deleted; plan it again if its run is active again."""
-    _set(tx, tree, "gone" if _ended(tx, tree) else "planned", git_dir="")
+    _set(tx, tree, "gone" if _ended(tx.conn, tree.run) else "planned", git_dir="")
     data = {"branch": tree.branch, "path": tree.path}
     tx.emit("worktree.removed", space=tree.space, agent=tree.name, data=data)
 
 
-def _ended(tx: Transaction, tree: Worktree) -> bool:
-    return tx.conn.execute(ENDED, (tree.run,)).fetchone() is not None
+_ended = Sql("SELECT 1 FROM workflows WHERE id = ? AND state = 'stopped'").exists()
+"""Return whether the run has ended."""
 
 
 def _set(tx: Transaction, tree: Worktree, state: State, *, git_dir: str, why: str = "") -> None:

@@ -84,7 +84,9 @@ AGENT: Final[Special] = {
 """What must hold between keys: with a model, a prompt and a script any backend here has what it needs."""
 WHOLE_AGENT: Final = {"model": "sonnet", "prompt": {"system": "Be kind."}, "mock": [{"do": [{"text": "hi"}]}]}
 
-_INLINE: Final[Special] = {**AGENT, ("Context", "dir"): None, ("Schedule", "workspace"): None}
+# A workflow with replicas is loaded with its instances: tests/kernel/workflows/test_replicas.py.
+_ONE: Final[Special] = {("AgentDefinition", "replicas"): None, ("Ref", "replicas"): None}
+_INLINE: Final[Special] = {**AGENT, **_ONE, ("Context", "dir"): None, ("Schedule", "workspace"): None}
 _OWN: Final = values(mi.type_info(AgentDefinition), _INLINE).map(lambda said: WHOLE_AGENT | said)
 
 

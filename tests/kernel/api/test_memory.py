@@ -328,6 +328,7 @@ async def test_a_purge_of_nothing_makes_no_folder(kernel: ServedKernel) -> None:
 
 NO_WORDS_OF_OTHERS = """
 agents: key name home_space origin file backend model state reason last_exit hold_key hold_reason provider needs node
+agents: replica_of
 approval_rules: agent tool created_by
 approvals: agent name space call_key tool blob digest state decided_by
 attempts: token_hash outcome exit scopes node

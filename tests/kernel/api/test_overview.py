@@ -1,5 +1,9 @@
 """The project at a glance: GET /overview, /spending and /search, and the timeline and graph of a run."""
 
+import fcntl
+import json
+import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +13,71 @@ from kernel.operations import overview
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.close import close
 from kernel.store.transitions.journal import journal
+from osfiles.safe_open import closing_descriptor
+from protocol.discovery import LOCK, PROJECT, RECORD, project_state
 from protocol.instruction import Usage
 from protocol.ipc import Entry
 from tests.builders.api import ServedKernel, serve_kernel
 
 SPENT = Usage(input_tokens=10, cache_read_tokens=5, output_tokens=2, cost_usd=0.5)
+
+
+def noted(home: Path, root: Path, name: str = PROJECT, mode: int = 0o600, **more: str) -> Path:
+    """Write a file of a kernel of the project at ``root``, and return the folder of its state."""
+    state = Path(project_state(str(home), str(root)))
+    state.mkdir(parents=True, exist_ok=True)
+    root.mkdir(exist_ok=True)
+    (state / name).write_text(json.dumps({"project": str(root), "token": "secret of another", **more}))
+    (state / name).chmod(mode)
+    return state
+
+
+def neighbours(home: Path, folder: Path) -> tuple[list[Path], list[Path]]:
+    """Projects that run, are stopped and have an unusable address, with the locks of those that run; and others that
+    are not listed: open to others, copied, or gone."""
+    roots = [folder / name for name in ("runs", "stopped", "strange", "open to others", "copied", "gone")]
+    runs, stopped, strange, shared, copied, gone = roots
+    locks = [
+        noted(home, runs, RECORD, url="http://127.0.0.1:9") / LOCK,
+        noted(home, strange, url="http://127.0.0.1:9@evil.example") / LOCK,
+    ]
+    noted(home, shared, RECORD, 0o644)
+    noted(home, gone)
+    gone.rmdir()
+    noted(home, folder / "not UTF-8 \udcff")  # no answer can contain it
+    Path(project_state(str(home), str(copied))).symlink_to(noted(home, stopped, RECORD, url="http://127.0.0.1:9"))
+    for lock in locks:
+        lock.touch()
+    return roots[:3], locks
+
+
+async def test_all_projects_of_the_user_are_listed_without_their_tokens(kernel: ServedKernel, tmp_path: Path) -> None:
+    (runs, stopped, strange), locks = neighbours(Path(kernel.services.kernel.identity.home), tmp_path)
+    with ExitStack() as held:
+        for lock in locks:
+            descriptor = held.enter_context(closing_descriptor(os.open(lock, os.O_RDWR)))
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        answer = await kernel.ask("GET", "/projects")
+    assert answer.json["projects"] == [
+        {
+            "root": str(runs),
+            "running": True,
+            "page": "http://127.0.0.1:9/page",
+            "command": f"awk open --project {runs}",
+        },
+        {"root": str(stopped), "running": False, "page": None, "command": f"awk start --project {stopped}"},
+        {"root": str(strange), "running": True, "page": None, "command": f"awk status --project {strange}"},
+    ]
+    assert b"secret" not in answer.body
+
+
+async def test_projects_beyond_the_limit_are_counted(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overview, "PROJECTS", 1)
+    home = Path(kernel.services.kernel.identity.home)
+    for name in ("a", "b", "c"):
+        noted(home, home / name)
+    found = await kernel.get("/projects")
+    assert (len(found["projects"]), found["left_out"]) == (1, 2)
 
 
 async def works(kernel: ServedKernel) -> str:

@@ -13,9 +13,14 @@ import trio
 from kernel.operations.context import AttemptActivity
 from kernel.operations.resource_usage import ResourceSampler
 from kernel.store.agents import remove_agent
+from kernel.store.transaction import Transaction
 from protocol.names import AgentKey
 from tests.builders.api import ServedKernel, serve_kernel
 
+FIVE_REPLIES = """
+INSERT INTO entries (instruction, k, epoch, kind, body, at_ms)
+SELECT 1, value, 1, 'reply', CAST('{"kind": "reply", "text": "step"}' AS BLOB), 5 FROM json_each('[7, 8, 10, 11, 12]')
+"""
 CHILD = "import time\nwhile time.process_time() < 0.1: pass\nprint(0, flush=True); input()"
 WORKER = f"""
 import subprocess, sys
@@ -85,6 +90,39 @@ async def test_ps_names_agents_as_they_can_be_sent_to(kernel: ServedKernel) -> N
     (row,) = (await kernel.get("/ps"))["agents"]
     assert (row["name"], row["space"]) == ("alice", None)
     assert (await kernel.get("/agents/alice"))["state"] == row["state"]
+
+
+async def test_a_member_is_named_by_its_target_also_if_it_has_a_file(kernel: ServedKernel) -> None:
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    at_home = await kernel.send("alice")
+    for name, key in (("alice@review", "alice"), ("bob@review:main", "bob@review:main")):
+        one = await kernel.get(f"/ps?agent={name}")
+        assert [row["name"] for row in one["agents"]] == [key.partition("@")[0]]
+        assert one["queue"] == await kernel.get(f"/agents/{name}/queue") == await kernel.get(f"/agents/{key}/queue")
+        assert [row["id"] for row in one["queue"]["instructions"]] == ([at_home] if key == "alice" else [])
+    assert (await kernel.get("/ps?agent=nobody"))["agents"] == []
+    stranger = await kernel.ask("GET", "/agents/zoe@review/queue")
+    assert stranger.refusal == (404, "not_a_participant")
+    assert "alice" in stranger.json["hint"] and "bob" in stranger.json["hint"]
+
+
+def write_replies(tx: Transaction) -> None:
+    tx.conn.execute(FIVE_REPLIES).fetchall()
+
+
+async def test_the_last_entries_come_with_their_instruction_and_its_question(kernel: ServedKernel) -> None:
+    instruction = await kernel.attempt()
+    await kernel.writer.commit(write_replies)
+    whole = await kernel.get(f"/instructions/{instruction}/entries")
+    last = await kernel.get(f"/instructions/{instruction}/entries?newest=true&limit=2&details=true")
+    assert [one["n"] for one in last["entries"]] == [one["n"] for one in whole["entries"]][-2:]
+    assert (last["total"], last["start"], last["next"]) == (5, whole["entries"][0]["n"] - 1, None)
+    assert last["instruction"] == await kernel.get(f"/instructions/{instruction}")
+    assert (whole["instruction"], last["messages"]) == (None, [])
+    (kernel.root / ".agents/carol.yaml").write_text("backend: human\n")
+    asked = await kernel.send("carol", "may we?")
+    (question,) = (await kernel.get(f"/instructions/{asked}/entries?details=true"))["messages"]
+    assert question["text"] == "may we?"
 
 
 async def test_status_can_be_about_one_target(kernel: ServedKernel) -> None:

@@ -6,10 +6,13 @@ import apsw
 import pytest
 import trio
 
+from kernel.operations.context import AttemptActivity
+from kernel.services.worker_link import Elapsed
 from kernel.store.agents import set_agent_state
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.close import close
 from kernel.store.transitions.journal import journal
+from kernel.store.transitions.lease import lease
 from protocol.ipc import Entry
 from protocol.names import AgentKey
 from tests.builders.api import ServedKernel
@@ -212,6 +215,22 @@ async def test_unblock_renews_a_limit_and_resets_an_error(kernel: ServedKernel) 
     assert await unblocked(kernel, "@review") == ("continue", "@review", "hops", [])
     assert await unblocked(kernel, "@review") == ("reset", "alice@review", "error", [])
     assert (await kernel.ask("POST", "/unblock", {"target": "@review"})).code == "conflict"
+
+
+@pytest.mark.parametrize("target", ["alice", "i1"])
+async def test_unblock_restarts_an_agent_whose_step_is_silent(kernel: ServedKernel, target: str) -> None:
+    """Only after ``timeouts.quiet``, and neither for another agent nor for work that waits behind the step."""
+    leased = await kernel.writer.commit(lease, await kernel.send(), b"%032d" % 1)
+    behind = [await kernel.send("bob@review"), await kernel.send()]
+    for is_quiet, others in ((False, [target, *behind]), (True, behind)):
+        elapsed = Elapsed(age_s=9, step_age_s=6, silent_s=4, is_quiet=is_quiet)
+        kernel.live["i1"] = AttemptActivity(pid=None, elapsed=elapsed, leased=leased)
+        for other in others:
+            refused = (await kernel.ask("POST", "/unblock", {"target": other})).json["detail"]
+            assert refused == f"{other} is not blocked"
+    assert kernel.interrupted == []
+    assert await unblocked(kernel, target) == ("restart", "alice", "silent", [])
+    assert kernel.interrupted == ["alice"]
 
 
 async def test_unblock_decides_nothing_for_the_user_and_refuses_what_is_not_there(kernel: ServedKernel) -> None:

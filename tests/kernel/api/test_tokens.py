@@ -44,7 +44,7 @@ APPROVE: Final = {
     "POST /agents/<name>/soul/rollback", "POST /agents/<name>/soul/<id>/approve",
     "POST /agents/<name>/soul/<id>/reject", "POST /agents/<name>/tray/<id>/approve",
     "POST /agents/<name>/tray/<id>/reject", "POST /spaces/<space>/rules", "DELETE /spaces/<space>/rules/<name>",
-    "POST /spaces/<space>/members", "PUT /agents/<name>/memory/<path:path>",
+    "POST /spaces/<space>/members", "PUT /agents/<name>/memory/<path:path>", "GET /projects",
 }  # fmt: skip
 ADMINS: Final = {
     "POST /shutdown", "POST /agents", "PATCH /agents/<name>", "DELETE /agents/<name>", "POST /agents/<name>/rename",

@@ -17,6 +17,8 @@ from protocol.instruction import WaitReason
         (("active", "credentials", "waiting"), ("reset", "credentials")),
         (("error", "crashes"), ("reset", "error")),
         (("dead",), ("retry", "dead")),
+        (("active", "silent"), ("restart", "silent")),
+        (("paused", "silent"), ("resume", "paused")),
         (("active", None, "idle"), None),
         (("approval", "waiting"), None),
     ],

@@ -80,6 +80,10 @@ async def test_what_is_renamed_removed_and_binary_lands_with_the_files(place: La
     assert (place.git_project.root / "-rf").exists()
     assert clean(place.git_project)
     assert place.refs() == {**before, "refs/heads/main": info.commit}
+    shown = (await place.trees().report(run, None, patch=True))[0]
+    assert (shown.agent, shown.state, shown.branch) == (info.id, "merged", "main")
+    assert "+row seven" in shown.patch and {"gone.txt", "x.bin"} <= {file.path for file in shown.files}
+    assert [one.state for one in await place.trees().report(run, "alice", patch=False)] == ["made"]
     again = await place.land(run)
     assert (again.state, again.commit) == ("merged", None)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
+import msgspec
 import pytest
 
 from kernel.rule.draft import Author, Draft
@@ -138,13 +139,13 @@ class BusyWorkspace:
     def at_work(self, name: str) -> bool:
         return self._live(name) is not None
 
-    def author(self, name: str) -> Author | None:
-        """The attempt of a member; None for the user."""
+    def author(self, name: str, key: str | None = None) -> Author | None:
+        """The attempt of a member, with the key of a call; None for the user."""
         if name == USER:
             return None
         live = self._live(name)
         assert live is not None, f"{name} is not at work"
-        return live
+        return msgspec.structs.replace(live, call=key)
 
     def attempt(self, name: str) -> Author:
         """The attempt of a member."""
@@ -162,13 +163,13 @@ class BusyWorkspace:
         return author
 
     def create(self, who: str, what: ProposalTerms, key: str | None = None) -> ProposalMade:
-        return self.commit(create, SPACE, what, author=self.author(who), call_key=key)
+        return self.commit(create, SPACE, what, author=self.author(who, key))
 
     def vote(self, who: str, name: str, choice: str, key: str | None = None, reason: str = "") -> VoteCast:
-        return self.commit(vote, SPACE, name, choice, reason, author=self.author(who), call_key=key)
+        return self.commit(vote, SPACE, name, choice, reason, author=self.author(who, key))
 
     def cancel(self, who: str, name: str, key: str | None = None) -> Cancelled:
-        return self.commit(cancel_proposal, SPACE, name, "never mind", author=self.author(who), call_key=key)
+        return self.commit(cancel_proposal, SPACE, name, "never mind", author=self.author(who, key))
 
     def advance(self, seconds: float) -> None:
         """Let time pass, and what it alone decides happen."""

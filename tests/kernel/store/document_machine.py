@@ -128,15 +128,14 @@ class DocumentMachine(RuleBasedStateMachine):
 
     def ask(self, who: str, commit: Any, *words: Any) -> Any:
         """The answer, or the code of the refusal. What is answered is answered so again."""
-        author = self.workspace.author(who)
         self.calls += 1
-        key = None if author is None else f"call-{self.calls}"
+        author = self.workspace.author(who, f"call-{self.calls}")
         try:
-            answer = self.workspace.commit(commit, SPACE, *words, author=author, call_key=key)
+            answer = self.workspace.commit(commit, SPACE, *words, author=author)
         except Refused as refused:
             return refused.code
         if author is not None and answer.message_id:
-            again = self.workspace.commit(commit, SPACE, *words, author=author, call_key=key)
+            again = self.workspace.commit(commit, SPACE, *words, author=author)
             assert again == answer, (again, answer)
         return answer
 
@@ -285,7 +284,7 @@ class DocumentMachine(RuleBasedStateMachine):
     def killed(self, who: str, file: str, pick: int, statements: int) -> None:
         """The kernel dies in a commit, after so many of its statements or right before its end: it never was."""
         text = "\n".join(self.edited(self.sheets[file].now or (), pick))
-        author, left = self.workspace.author(who), iter(range(statements, -1, -1))
+        author, left = self.workspace.author(who, f"killed-{self.calls}"), iter(range(statements, -1, -1))
 
         def die_in_time(_cursor: object, sql: str, _values: object) -> bool:
             if sql not in ("BEGIN IMMEDIATE", "ROLLBACK") and next(left, None) == 0:
@@ -298,9 +297,7 @@ class DocumentMachine(RuleBasedStateMachine):
 
         self.database.writer().exec_trace = die_in_time
         try:
-            self.workspace.commit(
-                write, SPACE, file, DocumentChange("write", text), author=author, call_key=f"killed-{self.calls}"
-            )
+            self.workspace.commit(write, SPACE, file, DocumentChange("write", text), author=author)
         except (Killed, Refused):
             pass
         finally:

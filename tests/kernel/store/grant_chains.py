@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
+import msgspec
+
 from kernel.policy.grants import ScopeGrant, WantedGrant, authority, delegation
 from kernel.rule.draft import Author, Draft
 from kernel.store import grants as rows
@@ -114,9 +116,10 @@ class Trial(DrawnHistory):
         scope = self.chance.choice(SCOPES)
         until = self.chance.choice((None, None, self.workspace.now_ms + self.chance.randrange(1_000, 60_000)))
         uses = self.chance.choice((None, None, 1, 2, 5))
-        author = None if giver == USER else self.workspace.attempt(giver)
         key = f"give {self.chance.random()}"  # without one a next attempt that says the same repeats it
-        made = self.tried(grants.give, SPACE, WantedGrant(scope, until, uses), to, author=author, call_key=key)
+        made = self.tried(
+            grants.give, SPACE, WantedGrant(scope, until, uses), to, author=self.workspace.author(giver, key)
+        )
         if isinstance(made, str):
             assert made == "forbidden"
             assert not self.may_give(giver, scope, until, uses), f"{giver} could give {scope}"
@@ -145,11 +148,8 @@ class Trial(DrawnHistory):
         said = int(conn.execute(SAID, (SPACE,)).get)
 
         def job(tx: Transaction) -> None:
-            append(
-                tx,
-                Draft(kind="said", space=SPACE, sender=name, text="by a grant", author=author),
-                call_key=f"call {len(self.done)}",
-            )
+            calling = msgspec.structs.replace(author, call=f"call {len(self.done)}")
+            append(tx, Draft(kind="said", space=SPACE, sender=name, text="by a grant", author=calling))
 
         usable = [one for one in self.held(name, scope) if self.left(one) > 0]
         if isinstance(code := self.tried(grants.under_grant, author, scope, job, counts=True), str):

@@ -141,9 +141,9 @@ class StoreMachine(RuleBasedStateMachine):
         if work is None or work.space != SPACE:
             return
         other = NAMES[1 - NAMES.index(work.agent)]
-        author = Author(instruction_id(work.number), work.epoch)
+        author = Author(instruction_id(work.number), work.epoch, f"c{self.salt}")
         draft = Draft(kind="said", space=SPACE, sender=work.agent, text=f"@{other} help", author=author)
-        first, *again = (self.commit(append, draft, call_key=f"c{self.salt}") for _ in range(times))
+        first, *again = (self.commit(append, draft) for _ in range(times))
         self.salt += 1
         assert all(one == first for one in again)
         made = self.model.assign(other, SPACE, 0, mention=True)

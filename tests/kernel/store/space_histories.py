@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from kernel.policy.spaces import MOST_IN_RUN, MOST_OPEN, MembershipChange
 from kernel.rule.draft import Author, Draft
 from kernel.store import spaces as rows
@@ -87,7 +89,8 @@ class Trial(DrawnHistory):
             self.workspace.commit(lease, instruction_id(int(str(row[0]))), token_hash(name, 1_000 + self.calls))
             found = self.live(name)
         assert found is not None
-        return name, *found
+        author, where = found
+        return name, msgspec.structs.replace(author, call=self.key()), where
 
     def named(self, name: str) -> tuple[SpaceId, Plain] | None:
         return next(((key, one) for key, one in self.plain.items() if one.open and split_below(key)[1] == name), None)
@@ -100,7 +103,7 @@ class Trial(DrawnHistory):
     def open_one(self) -> None:
         who, author, where = self.someone()
         name, wanted = self.chance.choice(NAMES), tuple(self.chance.sample((*MEMBERS, STRANGER), 2))
-        made = self.tried(open_space, where, SpaceRequest(name, wanted), author=author, call_key=self.key())
+        made = self.tried(open_space, where, SpaceRequest(name, wanted), author=author)
         full = sum(one.open for one in self.plain.values()) >= MOST_OPEN or len(self.plain) >= MOST_IN_RUN
         may = not is_below(where) and STRANGER not in wanted and self.named(name) is None and not full
         assert may is not isinstance(made, str), made
@@ -119,7 +122,7 @@ class Trial(DrawnHistory):
         before = {} if found is None else self.work(found[0])
         author_or_none = None if person else author
         change = MembershipChange(add, remove)
-        made = self.tried(change_members, where, name, change, author=author_or_none, call_key=self.key())
+        made = self.tried(change_members, where, name, change, author=author_or_none)
         if found is None or (not person and who not in found[1].members):
             assert made == "not_found", "to who is not in it, it is missing"
             return
@@ -142,7 +145,7 @@ class Trial(DrawnHistory):
         who, author, where = self.someone()
         key, mention = self.chance.choice([SpaceId(where), *self.plain]), self.chance.choice(MEMBERS)
         draft = Draft(kind="said", space=key, sender=who, text=f"@{mention} look", author=author)
-        made = self.tried(append, draft, call_key=self.key())
+        made = self.tried(append, draft)
         one = self.plain.get(key)
         if one is not None and (not one.open or who not in one.members):
             assert made == "forbidden", f"{who} spoke in {key}"

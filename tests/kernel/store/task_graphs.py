@@ -89,9 +89,7 @@ class Trial(DrawnHistory):
     def plan(self) -> None:
         specs = self.specs()
         who = self.chance.choice((*MEMBERS, USER))
-        planned = self.workspace.commit(
-            tasks.plan, SPACE, specs, author=self.workspace.author(who), call_key=self.key()
-        )
+        planned = self.workspace.commit(tasks.plan, SPACE, specs, author=self.workspace.author(who, self.key()))
         self.note(specs, planned.ids)
 
     def plan_in_a_circle(self) -> None:
@@ -133,9 +131,7 @@ class Trial(DrawnHistory):
         transition: Callable[..., tasks.TaskChanged] = tasks.finish if good else tasks.fail
 
         def act() -> tasks.TaskChanged:
-            return self.workspace.commit(
-                transition, SPACE, one.id, "so", author=self.workspace.author(who), call_key=self.key()
-            )
+            return self.workspace.commit(transition, SPACE, one.id, "so", author=self.workspace.author(who, self.key()))
 
         if who == USER:
             may = one.state in ("open", "ready", "claimed") or (one.state == "failed" and good)
@@ -162,8 +158,8 @@ class Trial(DrawnHistory):
             TaskSpec(key=f"p{n}", title="a part", needs=(f"p{n - 1}",) if n and self.chance.random() < 0.5 else ())
             for n in range(self.chance.randint(1, 3))
         ]
-        author = self.workspace.author(one.holder or "")
-        made = self.workspace.commit(tasks.split, SPACE, one.id, specs, author=author, call_key=self.key())
+        author = self.workspace.author(one.holder or "", self.key())
+        made = self.workspace.commit(tasks.split, SPACE, one.id, specs, author=author)
         self.note(specs, made.ids)
         whole = self.plain[one.id]
         whole.state = "waits"

@@ -50,7 +50,7 @@ timers: home
 members: backend name needs
 subspaces: base name
 approval_rules: created_by
-agents: backend file hold_key hold_reason home_space key last_exit model name needs node origin provider
+agents: backend file hold_key hold_reason home_space key last_exit model name needs node origin provider replica_of
 instructions: cause error_class model prefix wait_key waits_for
 workflows: approval began_on exit_from file limited_by mirror mode name status tag verdict vouched workspace
 messages: kind

@@ -36,12 +36,12 @@ async def take(store: Store, instruction: str) -> Leased:
 
 async def ask(store: Store, leased: Leased, name: str, call_key: str | None = None) -> str:
     """What the tool does. Returns the instruction that was asked for."""
-    author = Author(leased.instruction, leased.epoch)
+    author = Author(leased.instruction, leased.epoch, call_key)
     draft = Draft(
         kind="said", space=leased.space, sender=leased.name, text="how many?", to=(name,), mentions=(), author=author,
         asks=True,
     )  # fmt: skip
-    (made,) = (await store.writer.commit(append, draft, call_key=call_key)).instruction_ids
+    (made,) = (await store.writer.commit(append, draft)).instruction_ids
     return made
 
 

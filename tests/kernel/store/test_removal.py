@@ -168,6 +168,18 @@ async def test_events_of_open_work_are_kept_and_the_gap_before_them_is_still_tol
     assert store.reader.now(feed.event_range).oldest == seqs[-1] + 1
 
 
+@pytest.mark.parametrize(("table", "key"), [("events", "seq"), ("messages", "seq"), ("instructions", "id")])
+async def test_the_number_of_a_deleted_row_is_not_used_again(store: Store, table: str, key: str) -> None:
+    await store.agents("alice")
+    await store.said("dm:alice", "first")
+    conn = store.database.writer()
+    deleted = conn.execute(f"SELECT max({key}) FROM {table}").get
+    conn.execute("PRAGMA foreign_keys = OFF")
+    conn.execute(f"DELETE FROM {table} WHERE {key} = ?", (deleted,))
+    await store.said("dm:alice", "second")
+    assert conn.execute(f"SELECT min({key}) FROM {table} WHERE {key} >= ?", (deleted,)).get > deleted
+
+
 async def test_a_body_is_kept_once(store: Store) -> None:
     def put_twice(tx: object) -> list[bytes]:
         return [entries.put(tx, b"x" * 100_000, None) for _ in range(2)]  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ class Board:
         self.workspace = workspace
 
     def plan(self, *specs: TaskSpec, who: str = USER, key: str | None = None) -> dict[str, str]:
-        return self.workspace.commit(tasks.plan, SPACE, specs, author=self.workspace.author(who), call_key=key).ids
+        return self.workspace.commit(tasks.plan, SPACE, specs, author=self.workspace.author(who, key)).ids
 
     def claim(self, who: str, name: str) -> TaskInfo:
         return self.workspace.commit(tasks.claim, SPACE, name, author=self.workspace.author(who)).task

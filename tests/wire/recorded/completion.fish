@@ -201,7 +201,7 @@ complete -c agent-worker -n '__agent_worker_at continue' -l json -d 'print one J
 complete -c agent-worker -n '__agent_worker_at continue' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c agent-worker -n '__agent_worker_at continue' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c agent-worker -n '__agent_worker_at continue; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
-complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'unblock' -d 'Resume, continue, retry or reset what blocks work'
+complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'unblock' -d 'Resume, continue, retry, reset or restart what blocks work'
 complete -c agent-worker -n '__agent_worker_at unblock' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at unblock' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at unblock' -l project -d 'project directory (default: found from the current one)' -r -F
@@ -1301,7 +1301,7 @@ complete -c awk -n '__agent_worker_at continue' -l json -d 'print one JSON docum
 complete -c awk -n '__agent_worker_at continue' -l project -d 'project directory (default: found from the current one)' -r -F
 complete -c awk -n '__agent_worker_at continue' -s v -l verbose -d 'print more detail; -vv prints tracebacks'
 complete -c awk -n '__agent_worker_at continue; and __agent_worker_turn 1 0 0' -f -a '(__agent_worker_live target)'
-complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'unblock' -d 'Resume, continue, retry or reset what blocks work'
+complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'unblock' -d 'Resume, continue, retry, reset or restart what blocks work'
 complete -c awk -n '__agent_worker_at unblock' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at unblock' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at unblock' -l project -d 'project directory (default: found from the current one)' -r -F

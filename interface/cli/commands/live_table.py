@@ -21,12 +21,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from interface.cli.commands.top_tabs import AGENTS, STYLES, TABS, Tab
+from interface.cli.commands.top_view import Question, TopView
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import cut, one_line, width
 from interface.cli.process_table import GAP, cells, columns_for, fitting
-from interface.cli.top_tabs import AGENTS, STYLES, TABS, Tab
-from interface.cli.top_view import Question, TopView
 from interface.client import Client
 from interface.discovery import Hanging
 from interface.event_follow import Follower

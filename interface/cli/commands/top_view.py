@@ -13,13 +13,13 @@ from typing import Any, Final, Literal, NamedTuple
 from interface.cli.commands.events import SHOWN
 from interface.cli.commands.runs import diff_lines
 from interface.cli.commands.show import instruction_lines, prompt_lines
+from interface.cli.commands.top_tabs import AGENTS, HELP, TABS
 from interface.cli.context import Context
 from interface.cli.event_view import event_line, event_of
 from interface.cli.output import Screen, decode, one_line, view_lines, wrapped
 from interface.cli.process_table import sort_key, status_of, target_of
 from interface.cli.prompts import always_pattern, call_lines, change_lines, decided, quoted_rows
 from interface.cli.targets import agent_path, target
-from interface.cli.top_tabs import AGENTS, HELP, TABS
 from interface.cli.transcript_view import last_steps
 from interface.client import Client, new_key, quoted
 from interface.failure import Failure, Unreachable
@@ -255,7 +255,7 @@ class TopView:
 
     def _work(self, client: Client) -> tuple[PsRow, str | None, str | None]:
         row = self._row()
-        queue = json.loads(client.get(agent_path(client, target(target_of(row)), "queue"), {"limit": "1"}))
+        queue = json.loads(client.get(agent_path(target(target_of(row)), "queue"), {"limit": "1"}))
         return row, next((str(one["id"]) for one in queue["instructions"]), None), queue.get("last")
 
     def detail(self, client: Client) -> None:
@@ -320,7 +320,7 @@ class TopView:
         """Pause or resume the selected agent."""
         row = self._row()
         what = "resume" if row.state in ("paused", "stopped") else "pause"
-        found = json.loads(client.post(agent_path(client, target(target_of(row)), what), {}, key=new_key()))
+        found = json.loads(client.post(agent_path(target(target_of(row)), what), {}, key=new_key()))
         self.said = one_line(f"{target_of(row)} is {found['state']}")
 
     def cancel(self, client: Client) -> None:
