@@ -7,6 +7,7 @@ launcher, HTTP and MCP, dispatcher. No work is leased before every part is ready
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -195,6 +196,9 @@ async def _serve_until_stopped(
     If the process's program is replaced, attempts continue, and ``leaving`` receives the handover.
     """
     waiting = [] if responder is None else responder.close()
+    if taken is not None:
+        handed = taken.handover.connections
+        waiting += [HeldConnection(socket.socket(fileno=one.descriptor), one.begun) for one in handed]
     kept = keep_signals()  # for signals that stop_on_signals does not handle
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stop_on_signals, kernel.shutdown, chain(boot.early_signals, kept))

@@ -55,6 +55,7 @@ from kernel.services.landings import Landings
 from kernel.services.logins import Logins
 from kernel.services.mirror import Mirror
 from kernel.services.mirror_files import DocumentFiles, MirrorFiles
+from kernel.services.model_requests import ModelGateway
 from kernel.services.node_cleanup import NodeCleanup
 from kernel.services.node_connection import session_with
 from kernel.services.node_trees import FilesOnNodes, NodeTrees
@@ -142,6 +143,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         attempts=attempts,
         dispatcher=dispatcher,
         spawns=base.launcher,
+        gateway=base.gateway,
         writer=writer,
         version=boot.version,
         safe_mode=safe_mode,
@@ -176,6 +178,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         kernel=control,
         memory=memory,
         nodes=NodeAccess(nodes, door),
+        gateway=base.gateway,
     )
     followers, alarms = _followers(base, files_mirror, services)
     return Kernel(
@@ -373,6 +376,7 @@ def _attempts(
         admission=Admission(reader=reader, budgets=budgets, now_ms=clock.now_ms),
         budgets=budgets,
         completer=Completer(writer=writer, now_ms=clock.now_ms, jitter=random.SystemRandom().random),
+        models=ModelGateway(gateway=base.gateway, environ=base.environ),
         in_flight=base.in_flight.working,
     )
     attempts = Attempts(services, KeptWorkers(base.state_dir / RUN))

@@ -293,6 +293,8 @@ _ROWS: Final = (
 
 BACKENDS: Final[Mapping[str, BackendSpec]] = {row.name: row for row in _ROWS}
 
+SDK: Final = "sdk"
+"""Backend that is the built-in loop."""
 EXEC: Final = "exec"
 """Backend whose program replaces the worker."""
 COMMANDED: Final = frozenset(row.name for row in _ROWS if row.commanded)
@@ -327,8 +329,8 @@ class AcpProgram(msgspec.Struct, frozen=True, kw_only=True):
     """Entries of PROJECT_SETTINGS that the program may load."""
     endpoint: str = ""
     """Environment variable that sets the URL of the provider. With it, the kernel can meter requests."""
-    official: str = ""
-    """URL that the program uses if the variable ``endpoint`` is unset."""
+    sends_name: bool = False
+    """Whether the provider knows a model by the same name as the program."""
     metered_models: bool = False
     """Whether its requests can be metered because ``model`` names the provider (``provider/model``)."""
 
@@ -345,7 +347,6 @@ ACP_PROGRAMS: Final[Mapping[str, AcpProgram]] = MappingProxyType(
             other_modes=frozenset({"plan", "dontAsk"}),
             settings=(".claude", ".mcp.json"),
             endpoint="ANTHROPIC_BASE_URL",
-            official="https://api.anthropic.com",
         ),
         "gemini": AcpProgram(
             tested="0.61.0",
@@ -353,10 +354,13 @@ ACP_PROGRAMS: Final[Mapping[str, AcpProgram]] = MappingProxyType(
             other_modes=frozenset({"plan"}),
             settings=(".gemini",),
             endpoint="GOOGLE_GEMINI_BASE_URL",
-            official="https://generativelanguage.googleapis.com",
+            sends_name=True,
         ),
         "opencode": AcpProgram(
-            tested="1.18.33", settings=(".opencode", "opencode.json", "opencode.jsonc"), metered_models=True
+            tested="1.18.33",
+            settings=(".opencode", "opencode.json", "opencode.jsonc"),
+            sends_name=True,
+            metered_models=True,
         ),
     }
 )

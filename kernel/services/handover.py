@@ -28,6 +28,8 @@ class HandedAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
     leased: Leased
     token: str
+    placeholder: str = ""
+    """In place of its provider's key; "" in a table of a version without gateway."""
     frame: StartFrame
     """Its ``start`` is unchanged, except that a prompt already sent to the worker is omitted."""
     handle: HandedHandle
@@ -55,6 +57,13 @@ class HandedAttempt(msgspec.Struct, frozen=True, kw_only=True):
     def descriptors(self) -> tuple[int, ...]:
         """Return all descriptors that have to stay open for the attempt."""
         return (*self.handle.descriptors, *self.prepared.descriptors)
+
+
+class HandedConnection(msgspec.Struct, frozen=True):
+    """Connection with a model request that waits for the end of the upgrade, and the part of it that was read."""
+
+    descriptor: int
+    begun: bytes
 
 
 def without_prompt(frame: StartFrame) -> StartFrame:
@@ -90,6 +99,7 @@ class KernelHandover(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     upgrade: HandedUpgrade
     attempts: tuple[HandedAttempt, ...] = ()
+    connections: tuple[HandedConnection, ...] = ()
     children: tuple[int, ...] = ()
     """Process ids of children that exit by themselves and have to be reaped."""
     safe_mode: bool = False
@@ -99,7 +109,8 @@ class KernelHandover(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def descriptors(self) -> tuple[int, ...]:
         """Return all descriptors that have to stay open."""
-        return tuple(fd for attempt in self.attempts for fd in attempt.descriptors)
+        connections = (one.descriptor for one in self.connections)
+        return (*(fd for attempt in self.attempts for fd in attempt.descriptors), *connections)
 
 
 def encode(handover: KernelHandover) -> bytes:

@@ -1,0 +1,161 @@
+"""Models that an attempt may call: the providers with their keys, and what its worker and programs get instead.
+
+A worker gets the address of the gateway and a placeholder. A variable with a provider's key is passed to no program:
+where an agent's file or an MCP server names it, the program gets another placeholder, and the variable with the
+provider's address gets the address of the gateway. Only Cursor's program and logins are exceptions.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from kernel.agents.providers import PROVIDERS, resolve, route
+from kernel.gateway.access import ModelAccess, worker_provider
+from kernel.gateway.table import DIALECTS
+from protocol.agent import AgentDefinition, Endpoint, McpServer
+from protocol.backends import ACP, EXEC, acp_program
+from protocol.ipc import Provider
+from protocol.project import ProjectDefinition, ProviderEntry
+
+OF_DIALECT: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {dialect: (f"{dialect.upper()}_API_KEY", f"{dialect.upper()}_BASE_URL") for dialect in ("anthropic", "openai")}
+)
+"""Variables with key and address in which programs look for a provider, by dialect."""
+_GEMINI: Final = "GOOGLE_GEMINI_BASE_URL"
+_NAMED: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
+_LARGE_CONTEXT: Final = "[1m]"
+"""Suffix with which Claude Code marks a model; providers do not know it."""
+
+
+class ModelGrant(msgspec.Struct, frozen=True, kw_only=True):
+    """A provider, without its key, that an attempt may call. No ``models``: all of them.
+
+    ``key``, ``address``: variables for programs of the attempt.
+    """
+
+    provider: Provider
+    source: str
+    """Variable of the kernel with the provider's key; "" without one."""
+    own: bool = False
+    """Whether the worker itself calls it."""
+    models: frozenset[str] = frozenset()
+    key: str = ""
+    address: str = ""
+
+
+class WorkerModels(msgspec.Struct, frozen=True):
+    """What a worker gets in place of its grants: its provider, if it has one, and variables of its programs."""
+
+    provider: Provider | None
+    variables: Mapping[str, str]
+
+
+def grants_of(
+    definition: AgentDefinition, project: ProjectDefinition, environ: Mapping[str, str], servers: Iterable[McpServer]
+) -> tuple[ModelGrant, ...]:
+    """Return the grants of an attempt of ``definition``, whose first model is used; the worker's own comes first.
+
+    Raises ModelRejected, CauseError.
+    """
+    found = list(_of_models(definition, project, environ))
+    words = (word for server in servers for word in (*server.env.values(), *server.headers.values()))
+    named = {*definition.env, *(name for word in words for name in _NAMED.findall(word))}
+    taken = {name for one in found for name in (one.key, one.address)}
+    for key, (provider, address) in _behind(definition, project, environ).items():
+        if key not in taken and any(name in named and environ.get(name) for name in (key, address)):
+            models = _named_models(definition)
+            found.append(ModelGrant(provider=provider, source=key, models=models, key=key, address=address))
+            taken |= {key, address}
+    return tuple(found)
+
+
+def key_variables(definition: AgentDefinition, project: ProjectDefinition) -> frozenset[str]:
+    """Return the names of all variables that contain keys of providers."""
+    return frozenset(_behind(definition, project, {}))
+
+
+def lent(grants: Iterable[ModelGrant], url: str, secret: str) -> WorkerModels:
+    """Return what a worker gets: the address ``url`` of the gateway, and placeholders made from ``secret``."""
+    providers: list[Provider] = []
+    variables: dict[str, str] = {}
+    for number, grant in enumerate(grants):
+        shown = worker_provider(grant.provider, url, _placeholder(secret, number))
+        if grant.own:
+            providers.append(shown)
+        variables |= {grant.key: shown.api_key or "", grant.address: shown.base_url or ""}
+    variables.pop("", None)
+    return WorkerModels(providers[0] if providers else None, variables)
+
+
+def accesses_of(
+    grants: Iterable[ModelGrant], environ: Mapping[str, str], attempt: str, node: str, secret: str
+) -> Iterator[tuple[ModelAccess, str, bool]]:
+    """Yield the permissions of ``grants`` at the gateway, with their placeholders; True: of the worker itself."""
+    for number, one in enumerate(grants):
+        provider = msgspec.structs.replace(one.provider, api_key=environ.get(one.source))
+        access = ModelAccess(attempt=attempt, provider=provider, models=one.models, node=node)
+        yield access, _placeholder(secret, number), one.own
+
+
+def _placeholder(secret: str, number: int) -> str:
+    return f"{secret}-{number}" if number else secret
+
+
+def _of_models(
+    definition: AgentDefinition, project: ProjectDefinition, environ: Mapping[str, str]
+) -> Iterator[ModelGrant]:
+    resolved = resolve(definition, project, environ)
+    provider = resolved.provider
+    if provider is None or provider.dialect not in DIALECTS or definition.login:
+        return
+    key, address = OF_DIALECT[provider.dialect] if definition.backend == EXEC else ("", "")
+    source = next((name for name in route(definition, project).keys if environ.get(name)), "")
+    models = frozenset({resolved.model, resolved.model.removesuffix(_LARGE_CONTEXT)})
+    keyless = msgspec.structs.replace(provider, api_key=None)
+    yield ModelGrant(provider=keyless, source=source, own=True, models=models, key=key, address=address)
+
+
+def _named_models(definition: AgentDefinition) -> frozenset[str]:
+    """Return the model of an ACP program that providers know by the same name."""
+    if definition.backend != ACP or not acp_program(definition.command).sends_name or not definition.model:
+        return frozenset()
+    return frozenset({definition.model.partition("/")[2] or definition.model})
+
+
+def _behind(
+    definition: AgentDefinition, project: ProjectDefinition, environ: Mapping[str, str]
+) -> dict[str, tuple[Provider, str]]:
+    """Return the provider, and the variable of its address, for each variable with a provider's key."""
+    found: dict[str, tuple[Provider, str]] = {}
+    own = [definition.provider] if isinstance(definition.provider, Endpoint) else []
+    entries: list[tuple[str, ProviderEntry | Endpoint]] = [*project.providers.items()]
+    entries += [(one.name, one) for one in own]
+    for name, entry in entries:
+        if entry.api_key is not None:
+            preset = PROVIDERS.get(name)
+            dialect = entry.dialect or (preset.dialect if preset else "openai")
+            base_url = entry.base_url or (preset and _preset_url(name, environ))
+            if dialect in DIALECTS:
+                found[entry.api_key[1:]] = _pair(entry.api_key[1:], name, dialect, base_url or None, environ)
+    for name, preset in PROVIDERS.items():
+        for key in preset.key_variables if preset.dialect in DIALECTS else ():
+            if key not in found:
+                found[key] = _pair(key, name, preset.dialect, _preset_url(name, environ), environ)
+    return found
+
+
+def _preset_url(name: str, environ: Mapping[str, str]) -> str | None:
+    preset = PROVIDERS[name]
+    return preset.base_url or environ.get(preset.base_url_variable or "") or None
+
+
+def _pair(key: str, name: str, dialect: str, base_url: str | None, environ: Mapping[str, str]) -> tuple[Provider, str]:
+    address = f"{key.removesuffix('_API_KEY')}_BASE_URL" if key.endswith("_API_KEY") else OF_DIALECT[dialect][1]
+    if name == "google":  # its own programs use its own API
+        dialect, address, base_url = "gemini", _GEMINI, environ.get(_GEMINI) or None
+    compatible = base_url is not None
+    provider = Provider(name=name, dialect=dialect, base_url=base_url, compatible=compatible)  # type: ignore[arg-type]
+    return provider, address
