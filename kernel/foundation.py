@@ -18,6 +18,7 @@ from kernel.agents.trust import ProjectTrust, TrustedFiles, TrustStore
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import KernelClock
 from kernel.boot.log_file import log_as_json
+from kernel.gateway.gateway import Gateway
 from kernel.git.repository import Repository
 from kernel.operations.context import KernelIdentity
 from kernel.procs.launcher import VARIABLE, SpawnControl, choose_launcher
@@ -67,6 +68,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     guard: MemoryGuard
     launcher: SpawnControl
     repository: Repository
+    gateway: Gateway
 
 
 def foundation_of(boot: Boot, database: Database) -> Foundation:
@@ -130,4 +132,5 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
         ),
         launcher=launcher,
         repository=Repository(catalog.root, state_dir / WORKTREES, launcher=launcher, environ=environ, own_bin=own_bin),
+        gateway=Gateway(f"http://{host}:{port}", environ, str(state_dir)),
     )

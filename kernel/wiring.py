@@ -176,6 +176,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         kernel=control,
         memory=memory,
         nodes=NodeAccess(nodes, door),
+        gateway=base.gateway,
     )
     followers, alarms = _followers(base, files_mirror, services)
     return Kernel(

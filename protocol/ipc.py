@@ -116,7 +116,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """Endpoint of model calls. The key is sent only here."""
 
     name: str
-    dialect: Literal["anthropic", "openai", "cursor", "mock"]
+    dialect: Literal["anthropic", "openai", "gemini", "cursor", "mock"]
     base_url: str | None = None
     api_key: str | None = None
     api: OpenAIApi = "chat"

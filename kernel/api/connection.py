@@ -50,6 +50,9 @@ ADMITTED: Final = "agent_worker.admitted"
 WIRE: Final = "agent_worker.wire"
 """Key of the ASGI scope for the function that returns the system's view of the connection; None after the close."""
 
+FLUSH: Final = "agent_worker.flush"
+"""Key of the ASGI scope for the function that sends the head of a response before its body."""
+
 NODE: Final = "agent_worker.node"
 """Key of the ASGI scope for the name of the node that forwards the connection; "" on this machine."""
 
@@ -113,12 +116,17 @@ class ReceiveQueue:
 
 
 class RequestTasks(TaskGroup):
-    """Tasks of a connection for hypercorn's protocols. ``admitted``, ``wire``: see ADMITTED, WIRE."""
+    """Tasks of a connection for hypercorn's protocols. ``admitted``, ``wire``, ``flush``: see ADMITTED, WIRE, FLUSH."""
 
     def __init__(
-        self, admitted: Callable[[str], None], wire: Callable[[], AcceptedConnection | None], node: str = ""
+        self,
+        admitted: Callable[[str], None],
+        wire: Callable[[], AcceptedConnection | None],
+        flush: Callable[[], Awaitable[None]],
+        node: str = "",
     ) -> None:
         super().__init__()
+        self._flush = flush
         self._node = node
         self._admitted = admitted
         self._wire = wire
@@ -130,7 +138,7 @@ class RequestTasks(TaskGroup):
         assert self._nursery is not None, "requests come while the group is open"
         queue = ReceiveQueue(WAITING_MESSAGES if scope["type"] == "websocket" else WAITING_PARTS)
         cast("dict[str, Any]", scope).update(
-            {RECEIVE_QUEUE: queue, ADMITTED: self._admitted, WIRE: self._wire, NODE: self._node}
+            {RECEIVE_QUEUE: queue, ADMITTED: self._admitted, WIRE: self._wire, FLUSH: self._flush, NODE: self._node}
         )
         self._nursery.start_soon(answer, app, scope, queue, send)
         return queue.put
@@ -185,7 +193,7 @@ class Connection:
                 socket = self.stream.socket
                 client = parse_socket_addr(socket.family, socket.getpeername())
                 server = parse_socket_addr(socket.family, socket.getsockname())
-                async with RequestTasks(self._admitted, self._wire, self.node) as group:
+                async with RequestTasks(self._admitted, self._wire, self._write, self.node) as group:
                     self._protocol = Http1(
                         self.app, self.config, self.context, group, client, server, self._send, self.complain
                     )
@@ -258,7 +266,7 @@ class Connection:
             case _:
                 pass
 
-    async def _write(self, data: bytes) -> None:
+    async def _write(self, data: bytes = b"") -> None:
         """Write a pending head and all of ``data``, also during cancellation: half a chunk would look complete."""
         later_part, data, self._head = not self._head, self._head + data, b""
         if not data:

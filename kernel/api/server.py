@@ -221,6 +221,7 @@ async def serve(
             serving.cancel_scope.cancel()
         finally:
             server.abort()
+            await services.gateway.aclose()
 
 
 class LazyQuart:

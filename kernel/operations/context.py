@@ -15,6 +15,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.memory_prompt import Memories
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.agents.trust import ProjectTrust
+from kernel.gateway.gateway import Gateway
 from kernel.git.repository import Repository
 from kernel.operations.answers import KeyedAnswers, PageKeys
 from kernel.operations.node_door import NodeDoor
@@ -265,7 +266,7 @@ class NodeAccess(msgspec.Struct, frozen=True):
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
-    """The six service records."""
+    """The service records, and the gateway to model providers."""
 
     store: StoreAccess
     files: ProjectFiles
@@ -273,6 +274,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     kernel: KernelControl
     memory: MemoryAccess
     nodes: NodeAccess
+    gateway: Gateway
 
 
 def not_running(store: StoreAccess, files: ProjectFiles, space: str, what: str = "") -> Refused:

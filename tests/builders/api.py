@@ -20,6 +20,7 @@ from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.registration import register
 from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.api.server import serve
+from kernel.gateway.gateway import Gateway
 from kernel.git.branches import BranchStatus, TakeMode, Tip
 from kernel.git.repository import Repository
 from kernel.operations.context import (
@@ -472,6 +473,7 @@ async def serve_kernel(
             upgrade=cast(Upgrade, NoUpgrade()),
         ),
         nodes=NodeAccess(cast(Nodes, NoNodes()), NodeDoor()),
+        gateway=Gateway(f"http://127.0.0.1:{port}", {} if environ is None else environ, str(root)),
         memory=MemoryAccess(
             history=recall,
             vectors=EmbeddingClient(

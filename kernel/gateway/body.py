@@ -1,0 +1,176 @@
+"""Bodies of model requests: read completely before they are forwarded, and their model.
+
+Bodies up to MEMORY_BYTES stay in memory. Larger ones are written to a file without a name, and their model is read
+from an outline, in which long texts are cut, so that memory use is independent of the size.
+"""
+
+import json
+import re
+import tempfile
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import IO, Any, Final
+
+import msgspec
+import trio
+
+from protocol.errors import Refused, bad_request
+
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+
+MEMORY_BYTES: Final = 1024 * 1024
+BODY_BYTES: Final = 64 * 1024 * 1024
+PART_SECONDS: Final = 60.0
+"""Maximum time between two parts of a body."""
+_INLINE_BYTES: Final = 128 * 1024
+"""Size up to which a body is parsed without a thread."""
+_OUTLINE_BYTES: Final = 8 * 1024 * 1024
+
+
+class RequestBody:
+    """Complete body of a request. ``size`` is its length in bytes."""
+
+    def __init__(self, data: bytes, file: IO[bytes] | None = None, size: int = 0) -> None:
+        self._data = data
+        self._file = file
+        self.size = size or len(data)
+
+    async def pieces(self) -> AsyncGenerator[bytes]:
+        """Yield the content once."""
+        if self._file is None:
+            data, self._data = self._data, b""
+            yield data
+            return
+        await trio.to_thread.run_sync(self._file.seek, 0)
+        while piece := await trio.to_thread.run_sync(self._file.read, MEMORY_BYTES):
+            yield piece
+
+    def close(self) -> None:
+        """Delete the file."""
+        if self._file is not None:
+            self._file.close()
+
+
+async def read_body(receive: Receive, folder: str) -> tuple[RequestBody, bytes]:
+    """Return the body and the JSON that names its model: the body itself, or an outline of a large one.
+
+    Raises Refused (too_large, bad_request), OSError.
+    """
+    buffer, outline, size, more = bytearray(), Outline(), 0, True
+    file: IO[bytes] | None = None
+
+    def spool(file: IO[bytes], part: bytes) -> None:
+        file.write(part)
+        outline.feed(part)
+
+    try:
+        while more:
+            with trio.move_on_after(PART_SECONDS) as patience:
+                message = await receive()
+            if patience.cancelled_caught:
+                raise bad_request(f"no part of the body arrived within {PART_SECONDS:g} s")
+            if message["type"] == "http.disconnect":
+                await trio.sleep_forever()  # the caller cancels the request
+            buffer += message.get("body", b"")
+            size += len(message.get("body", b""))
+            more = bool(message.get("more_body", False))
+            if size > BODY_BYTES:
+                raise Refused("too_large", f"the body is larger than {BODY_BYTES} bytes")
+            if size > MEMORY_BYTES and (len(buffer) > MEMORY_BYTES or not more):
+                file = file or tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  (closed with the body)
+                part, buffer = bytes(buffer), bytearray()
+                await trio.to_thread.run_sync(spool, file, part)
+    except BaseException:
+        if file is not None:
+            file.close()
+        raise
+    if file is None:
+        data = bytes(buffer)
+        return RequestBody(data), data
+    return RequestBody(b"", file, size), outline.end()
+
+
+class Outline:
+    """JSON document in which each text of more than 256 bytes is empty, so that a large document becomes short."""
+
+    # Structure and short texts; the start of a long text; the rest of a long text.
+    _SHORT: Final = re.compile(rb'(?:[^"]++|"(?:[^"\\]++|\\.){0,256}+")*+', re.DOTALL)
+    _START: Final = re.compile(rb'"(?:[^"\\]|\\.){257}', re.DOTALL)
+    _REST: Final = re.compile(rb"(?:[^\"\\]++|\\.)*+", re.DOTALL)
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self._unread = b""
+        self._in_long = False
+
+    def feed(self, part: bytes) -> None:
+        """Add a part of the document. Raises Refused (too_large) if its structure alone is too long."""
+        data, at = self._unread + part, 0
+        while at < len(data):
+            if self._in_long:
+                at = self._match(self._REST, data, at)
+                if data[at : at + 1] != b'"':  # the end of the part, or half of an escape sequence
+                    break
+                self._in_long = False
+                self._kept += b'"'
+                at += 1
+                continue
+            end = self._match(self._SHORT, data, at)
+            self._kept += data[at:end]
+            at = end
+            start = self._START.match(data, at)
+            if start is None:
+                break
+            self._kept += b'"'
+            self._in_long, at = True, start.end()
+        self._unread = data[at:]
+        if len(self._kept) > _OUTLINE_BYTES:
+            raise Refused("too_large", f"the structure of the body is larger than {_OUTLINE_BYTES} bytes")
+
+    @staticmethod
+    def _match(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
+        found = pattern.match(data, at)
+        return at if found is None else found.end()
+
+    def end(self) -> bytes:
+        """Return the whole outline."""
+        return bytes(self._kept) + self._unread
+
+
+class _Named(msgspec.Struct):
+    model: str
+    models: object = None
+    """Further models in requests to some compatible endpoints."""
+
+
+_named: Final = msgspec.json.Decoder(_Named)
+
+
+async def models_in(document: bytes) -> tuple[str, ...]:
+    """Return the models that a request names. Raises Refused (bad_request) if they are missing or ambiguous."""
+    if len(document) <= _INLINE_BYTES:
+        return _models_in(document)
+    return await trio.to_thread.run_sync(_models_in, document)
+
+
+def _models_in(document: bytes) -> tuple[str, ...]:
+    try:
+        found = _named.decode(document)
+        lower = document.lower()
+        # Parsers differ in duplicate keys, and some ignore case. Usually, no second key can exist.
+        if lower.count(b'"model"') != 1 or b"\\u004" in lower or b"\\u006" in lower:
+            _check_unique(document)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise bad_request(f"the body does not name its model: {str(error)[:200]}") from error
+    others = found.models if isinstance(found.models, list) else []
+    return (found.model, *(str(one) for one in others))
+
+
+def _check_unique(document: bytes) -> None:
+    outermost: list[str] = []
+
+    def keys(pairs: list[tuple[str, object]]) -> None:
+        outermost[:] = [key.lower() for key, _ in pairs]
+
+    json.loads(document, object_pairs_hook=keys)
+    if outermost.count("model") != 1:
+        raise ValueError("the key model occurs twice")

@@ -1,0 +1,123 @@
+"""The gateway: attempts are admitted with a placeholder, and each of their requests is forwarded or refused."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from kernel.gateway.access import Admission, Admissions, Count, May, ModelAccess
+from kernel.gateway.exchange import Asked, Exchange, endpoint_of
+from kernel.gateway.table import KEY_FIELDS, key_in_query
+from protocol.errors import Refused
+
+if TYPE_CHECKING:
+    from kernel.gateway.upstream import Upstreams
+
+_BEARER: Final = b"bearer "
+_IN_PATH: Final = b"awk-"
+_POLL_SECONDS: Final = 0.02
+
+Leaving = Callable[[Callable[[], None]], AbstractContextManager[None]]
+
+
+class Gateway:
+    """Gateway of one kernel at ``url``. ``environ`` names proxies; ``folder`` is for large bodies."""
+
+    def __init__(self, url: str, environ: Mapping[str, str], folder: str) -> None:
+        self.url = url
+        self._environ = environ
+        self._folder = folder
+        self._admissions = Admissions()
+        self._upstreams: Upstreams | None = None
+        self._importing = trio.Lock()
+        self._opened = trio.Event()
+        self._opened.set()
+
+    def admit(self, access: ModelAccess, placeholder: str, may: May, count: Count) -> None:
+        """Admit requests with ``placeholder`` until ``dismiss``.
+
+        ``may`` is awaited before each request is forwarded; it returns when the request is within the allowance.
+        ``count`` is called once for each response of the provider, with the requested model and the usage, which is
+        zero where the response has none.
+        """
+        self._admissions.put(placeholder, Admission(access=access, may=may, count=count))
+
+    def dismiss(self, attempt: str) -> None:
+        """Refuse further requests of ``attempt``, and close its open ones."""
+        self._admissions.remove(attempt)
+
+    def busy(self) -> tuple[str, ...]:
+        """Return the attempts whose requests a provider is answering."""
+        return self._admissions.flying()
+
+    async def idle(self, seconds: float) -> None:
+        """Wait until no provider is answering a request, at most ``seconds``."""
+        with trio.move_on_after(seconds):
+            while self.busy():  # noqa: ASYNC110  (used by upgrades only)
+                await trio.sleep(_POLL_SECONDS)
+
+    def hold(self) -> None:
+        """Let new requests wait until ``release``."""
+        self._opened = trio.Event()
+
+    def release(self) -> None:
+        """Continue with the requests that wait since ``hold``."""
+        self._opened.set()
+
+    async def aclose(self) -> None:
+        """Close all connections to providers."""
+        if self._upstreams is not None:
+            await self._upstreams.aclose()
+
+    async def answer(self, asked: Asked, leaving: Leaving, admitted: Callable[[str], None]) -> None:
+        """Answer one request. ``leaving``: see ReceiveQueue; ``admitted`` receives
+        the holder of the connection.
+
+        Raises Refused before the response has started, OSError.
+        """
+        await self._opened.wait()
+        admission, path = self._admission(asked)
+        admitted(f"models of {admission.access.attempt}")
+        endpoint = endpoint_of(admission.access.provider.dialect, asked.method, path, asked.query)
+        exchange = Exchange(admission, endpoint, asked)
+        with trio.CancelScope() as scope:
+            admission.enter(scope)
+            try:
+                with leaving(scope.cancel):
+                    await exchange.run(self._connected, self._folder)
+            finally:
+                admission.requests.discard(scope)
+        if scope.cancelled_caught and admission.dismissed and not exchange.started:
+            raise _unknown()
+
+    def _admission(self, asked: Asked) -> tuple[Admission, bytes]:
+        """Return the attempt, and the path that starts with a dialect. Raises Refused (unauthorized)."""
+        if asked.path.startswith(_IN_PATH):  # the program sends its own credential beside it
+            placeholder, _, path = asked.path.partition(b"/")
+            found = self._admissions.find(placeholder, asked.node)
+            if found is not None and found.access.login:
+                return found, path
+            raise _unknown()
+        given = [value for name, value in asked.headers if name in KEY_FIELDS]
+        for value in (*given, key_in_query(asked.query)):
+            is_bearer = value[: len(_BEARER)].lower() == _BEARER
+            found = self._admissions.find(value[len(_BEARER) :].strip() if is_bearer else value, asked.node)
+            if found is not None and not found.access.login:
+                return found, asked.path
+        raise _unknown()
+
+    async def _connected(self) -> "Upstreams":
+        if self._upstreams is None:
+            async with self._importing:
+                if self._upstreams is None:
+                    await trio.to_thread.run_sync(import_module, "kernel.gateway.upstream")
+                    from kernel.gateway.upstream import Upstreams  # noqa: PLC0415  (imports the HTTP client)
+
+                    self._upstreams = Upstreams(self._environ)
+        return self._upstreams
+
+
+def _unknown() -> Refused:
+    return Refused("unauthorized", "the gateway needs the placeholder of a running attempt")
