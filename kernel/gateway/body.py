@@ -90,11 +90,11 @@ async def read_body(receive: Receive, folder: str) -> tuple[RequestBody, bytes]:
 
 
 class Outline:
-    """JSON document in which each text of more than 256 characters is cut, so that a large document becomes short."""
+    """JSON document in which each text of more than 256 bytes is empty, so that a large document becomes short."""
 
     # Structure and short texts; the start of a long text; the rest of a long text.
     _SHORT: Final = re.compile(rb'(?:[^"]++|"(?:[^"\\]++|\\.){0,256}+")*+', re.DOTALL)
-    _START: Final = re.compile(rb'"(?:[^"\\]|\\.){256}', re.DOTALL)
+    _START: Final = re.compile(rb'"(?:[^"\\]|\\.){257}', re.DOTALL)
     _REST: Final = re.compile(rb"(?:[^\"\\]++|\\.)*+", re.DOTALL)
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class Outline:
             start = self._START.match(data, at)
             if start is None:
                 break
-            self._kept += start[0]
+            self._kept += b'"'
             self._in_long, at = True, start.end()
         self._unread = data[at:]
         if len(self._kept) > _OUTLINE_BYTES:

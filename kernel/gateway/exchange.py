@@ -102,8 +102,8 @@ class Exchange:
         if self._key:
             rules = DIALECTS[self._provider.dialect]
             fields.append((rules.key_field, rules.key_prefix + self._key.encode()))
-            # Some compatible endpoints read only this field, which programs fill for them.
-            if self._provider.base_url is not None and rules.key_field == b"x-api-key":
+            # Anthropic's clients send a key in either field, and some compatible endpoints read only one of them.
+            if rules.key_field == b"x-api-key":
                 fields += [(name, b"Bearer " + self._key.encode()) for name, _ in headers if name == b"authorization"]
         return fields
 

@@ -87,10 +87,11 @@ class Upstreams:
 
 def _reason(error: BaseException) -> str:
     """Return the name of ``error``, and its text or that of its cause. Errors of invalid requests quote the request."""
-    name, cause, told = type(error).__name__, error, ""
-    while not told and cause is not None and not isinstance(error, httpcore2.ProtocolError | ValueError):
+    cause: BaseException | None = error
+    told = ""
+    while cause is not None and not told and not isinstance(error, httpcore2.ProtocolError | ValueError):
         told, cause = " ".join(str(cause).split())[:200], cause.__cause__ or cause.__context__
-    return f"{name}: {told}" if told else name
+    return f"{type(error).__name__}: {told}" if told else type(error).__name__
 
 
 def _new_pool(origin: str, environ: Mapping[str, str]) -> httpcore2.AsyncConnectionPool:
