@@ -7,8 +7,7 @@ provider's address gets the address of the gateway. Only Cursor's program and lo
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -20,10 +19,6 @@ from protocol.backends import ACP, EXEC, acp_program
 from protocol.ipc import Provider
 from protocol.project import ProjectDefinition, ProviderEntry
 
-OF_DIALECT: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
-    {dialect: (f"{dialect.upper()}_API_KEY", f"{dialect.upper()}_BASE_URL") for dialect in ("anthropic", "openai")}
-)
-"""Variables with key and address in which programs look for a provider, by dialect."""
 _GEMINI: Final = "GOOGLE_GEMINI_BASE_URL"
 _NAMED: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
 _LARGE_CONTEXT: Final = "[1m]"
@@ -60,11 +55,12 @@ def grants_of(
 
     Raises ModelRejected, CauseError.
     """
-    found = list(_of_models(definition, project, environ))
+    found = [*_of_models(definition, project, environ), *_of_program(definition, project, environ)]
     words = (word for server in servers for word in (*server.env.values(), *server.headers.values()))
     named = {*definition.env, *(name for word in words for name in _NAMED.findall(word))}
     taken = {name for one in found for name in (one.key, one.address)}
-    for key, (provider, address) in _behind(definition, project, environ).items():
+    for key, provider in _providers(definition, project, environ):
+        address = _GEMINI if provider.dialect == "gemini" else _variables(provider.name)[1]
         if key not in taken and any(name in named and environ.get(name) for name in (key, address)):
             models = _named_models(definition)
             found.append(ModelGrant(provider=provider, source=key, models=models, key=key, address=address))
@@ -74,7 +70,7 @@ def grants_of(
 
 def key_variables(definition: AgentDefinition, project: ProjectDefinition) -> frozenset[str]:
     """Return the names of all variables that contain keys of providers."""
-    return frozenset(_behind(definition, project, {}))
+    return frozenset(key for key, _ in _providers(definition, project, {}))
 
 
 def lent(grants: Iterable[ModelGrant], url: str, secret: str) -> WorkerModels:
@@ -111,11 +107,23 @@ def _of_models(
     provider = resolved.provider
     if provider is None or provider.dialect not in DIALECTS or definition.login:
         return
-    key, address = OF_DIALECT[provider.dialect] if definition.backend == EXEC else ("", "")
+    key, address = _variables(provider.dialect) if definition.backend == EXEC else ("", "")
     source = next((name for name in route(definition, project).keys if environ.get(name)), "")
     models = frozenset({resolved.model, resolved.model.removesuffix(_LARGE_CONTEXT)})
     keyless = msgspec.structs.replace(provider, api_key=None)
     yield ModelGrant(provider=keyless, source=source, own=True, models=models, key=key, address=address)
+
+
+def _of_program(
+    definition: AgentDefinition, project: ProjectDefinition, environ: Mapping[str, str]
+) -> Iterator[ModelGrant]:
+    """Yield the project's own provider of an ACP program whose models have the provider's name."""
+    name = definition.model.partition("/")[0]
+    entry, models = project.providers.get(name), _named_models(definition)
+    if entry is not None and models and (provider := _provider(name, entry, environ)).dialect in DIALECTS:
+        key, address = _variables(name)
+        source = (entry.api_key or "$")[1:]
+        yield ModelGrant(provider=provider, source=source, models=models, key=key, address=address)
 
 
 def _named_models(definition: AgentDefinition) -> frozenset[str]:
@@ -125,37 +133,28 @@ def _named_models(definition: AgentDefinition) -> frozenset[str]:
     return frozenset({definition.model.partition("/")[2] or definition.model})
 
 
-def _behind(
+def _providers(
     definition: AgentDefinition, project: ProjectDefinition, environ: Mapping[str, str]
-) -> dict[str, tuple[Provider, str]]:
-    """Return the provider, and the variable of its address, for each variable with a provider's key."""
-    found: dict[str, tuple[Provider, str]] = {}
-    own = [definition.provider] if isinstance(definition.provider, Endpoint) else []
-    entries: list[tuple[str, ProviderEntry | Endpoint]] = [*project.providers.items()]
-    entries += [(one.name, one) for one in own]
-    for name, entry in entries:
-        if entry.api_key is not None:
-            preset = PROVIDERS.get(name)
-            dialect = entry.dialect or (preset.dialect if preset else "openai")
-            base_url = entry.base_url or (preset and _preset_url(name, environ))
-            if dialect in DIALECTS:
-                found[entry.api_key[1:]] = _pair(entry.api_key[1:], name, dialect, base_url or None, environ)
+) -> Iterator[tuple[str, Provider]]:
+    """Yield each variable with a provider's key, and the provider."""
+    own = (definition.provider, project.embeddings and project.embeddings.provider)
+    endpoints = [(one.name, one) for one in own if isinstance(one, Endpoint)]
+    entries: list[tuple[str, ProviderEntry | Endpoint]] = [*project.providers.items(), *endpoints]
+    found = [(entry.api_key[1:], _provider(name, entry, environ)) for name, entry in entries if entry.api_key]
     for name, preset in PROVIDERS.items():
-        for key in preset.key_variables if preset.dialect in DIALECTS else ():
-            if key not in found:
-                found[key] = _pair(key, name, preset.dialect, _preset_url(name, environ), environ)
-    return found
+        found += [(key, _provider(name, ProviderEntry(), environ)) for key in preset.key_variables]
+    yield from ((key, provider) for key, provider in found if provider.dialect in DIALECTS)
 
 
-def _preset_url(name: str, environ: Mapping[str, str]) -> str | None:
-    preset = PROVIDERS[name]
-    return preset.base_url or environ.get(preset.base_url_variable or "") or None
+def _provider(name: str, entry: ProviderEntry | Endpoint, environ: Mapping[str, str]) -> Provider:
+    preset = PROVIDERS.get(name)
+    dialect: Any = entry.dialect or (preset.dialect if preset else "openai")
+    url = entry.base_url or (preset and (preset.base_url or environ.get(preset.base_url_variable or ""))) or None
+    if name == "google" and entry.base_url is None:  # its own programs use its own API
+        dialect, url = "gemini", environ.get(_GEMINI) or None
+    return Provider(name=name, dialect=dialect, base_url=url, compatible=url is not None)
 
 
-def _pair(key: str, name: str, dialect: str, base_url: str | None, environ: Mapping[str, str]) -> tuple[Provider, str]:
-    address = f"{key.removesuffix('_API_KEY')}_BASE_URL" if key.endswith("_API_KEY") else OF_DIALECT[dialect][1]
-    if name == "google":  # its own programs use its own API
-        dialect, address, base_url = "gemini", _GEMINI, environ.get(_GEMINI) or None
-    compatible = base_url is not None
-    provider = Provider(name=name, dialect=dialect, base_url=base_url, compatible=compatible)  # type: ignore[arg-type]
-    return provider, address
+def _variables(provider: str) -> tuple[str, str]:
+    name = provider.upper().replace("-", "_")
+    return f"{name}_API_KEY", f"{name}_BASE_URL"

@@ -124,10 +124,12 @@ def _opencode(job: BackendJob) -> Mapping[str, str]:
     always = {"task": "deny", "question": "deny", f"{DAEMON}_*": "allow"}
     always |= {f"{server}_{tool}": "allow" for server, tool in reading}
     provider = job.start.model.partition("/")[0]
-    variable, path = _ADDRESSES.get(provider, (f"{provider.upper().replace('-', '_')}_BASE_URL", ""))
-    address = job.env.get(variable)
+    name = provider.upper().replace("-", "_")
+    variable, path = _ADDRESSES.get(provider, (f"{name}_BASE_URL", ""))
+    key, address = job.env.get(f"{name}_API_KEY"), job.env.get(variable)
+    options = {"baseURL": f"{address}{path}", **({"apiKey": key} if key else {})}
     settings: dict[str, Any] = {
-        **({"provider": {provider: {"options": {"baseURL": f"{address}{path}"}}}} if address else {}),
+        **({"provider": {provider: {"options": options}}} if address else {}),
         "autoupdate": False,
         "share": "disabled",
         "snapshot": False,

@@ -268,7 +268,7 @@ async def test_nothing_is_asked_beyond_the_allowance_and_the_wait_ends_with_the_
 
         nursery.start_soon(ask)
         await waiting.wait()
-        assert door.gateway.busy() == ()
+        assert door.gateway.busy() == ("i1-1",)
         door.gateway.dismiss("i1-1")
     assert (answers, provider.hits) == ([401], [])
 
