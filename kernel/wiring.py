@@ -257,7 +257,9 @@ def _followers(
 
 def _memory(base: Foundation) -> tuple[EmbeddingProcess, Recall, MemoryAccess]:
     asking = EmbeddingProcess(base.launcher, base.worker_env.copy)
-    vectors = EmbeddingClient(files=base.files, asking=asking, state_dir=base.state_dir, now=time.monotonic)
+    vectors = EmbeddingClient(
+        files=base.files, asking=asking, gateway=base.gateway, state_dir=base.state_dir, now=time.monotonic
+    )
     history = Recall(
         path=str(base.state_dir / recall.FILE), log=base.log, wake=base.feed.new_wake(recall.WAKING), embeddings=vectors
     )

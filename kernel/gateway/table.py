@@ -36,7 +36,7 @@ DIALECTS: Final[Mapping[str, DialectRules]] = {
     "openai": DialectRules(
         official="https://api.openai.com/v1",
         mount="openai/v1",
-        paths=re.compile(rb"/(?:chat/completions|responses)"),
+        paths=re.compile(rb"/(?:chat/completions|embeddings|responses)"),
         query=frozenset(),
         key_field=b"authorization",
         key_prefix=b"Bearer ",

@@ -5,12 +5,13 @@ Each version reads its own table and the table of the previous version.
 
 import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
 import trio
 
+from kernel.agents.environment import worker_environment
 from kernel.procs.command import keep_tail
 from kernel.procs.handle import HandedHandle
 from kernel.services.budgets import HandedBudget
@@ -194,12 +195,22 @@ async def try_version(program: KernelProgram, table: bytes, patience_seconds: fl
         raise TrialFailed(f"{program.python} did not report its version; its output: {said[:200]!r}") from error
 
 
+def _without_keys(environ: Mapping[str, str]) -> dict[str, str]:
+    own = {name: value for name, value in environ.items() if name.startswith("AGENT_WORKER_")}
+    return {**worker_environment(environ), **own}
+
+
 async def _run(command: tuple[str, ...], given: int, patience_seconds: float) -> bytes:
     out, err = bytearray(), bytearray()
     code: int | None = None
     try:
         process = await trio.lowlevel.open_process(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(given,)
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=(given,),
+            env=_without_keys(os.environ),
         )
     except OSError as error:
         raise TrialFailed(f"{command[0]} cannot be executed: {error.strerror}") from error

@@ -66,7 +66,7 @@ class ModelRequests(msgspec.Struct, eq=False, kw_only=True):
             while attempt in gateway.busy():  # noqa: ASYNC110  (a moment, and no event tells)
                 await trio.sleep(0.01)
         gateway.dismiss(attempt)
-        await self._book()
+        await self.book()
 
     async def book_late(self) -> None:
         """Book usage that no entry takes in time, until cancelled."""
@@ -75,7 +75,7 @@ class ModelRequests(msgspec.Struct, eq=False, kw_only=True):
             await trio.sleep(REPORT_SECONDS)
             self._counted = trio.Event()
             with trio.CancelScope(shield=True):  # usage that was taken must be booked
-                await self._book()
+                await self.book()
 
     async def _may(self) -> None:
         allowed = self.budgets.allowance(self.leased.instruction, counts_unbooked=True)
@@ -90,7 +90,8 @@ class ModelRequests(msgspec.Struct, eq=False, kw_only=True):
         self.budgets.count(self.leased.instruction, provider, model, usage)
         self._counted.set()
 
-    async def _book(self) -> None:
+    async def book(self) -> None:
+        """Book the usage that no entry has taken."""
         instruction = self.leased.instruction
         usage = self.budgets.unbooked(instruction)
         if usage is not None:

@@ -421,6 +421,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
     async def _end_worker(self, worker: WorkerProcess) -> None:
         """Ask the worker to leave, and kill its tree after the grace period."""
         kill_at = trio.current_time() + self._grace_seconds
+        await self._model_requests().book()  # its processes may take long to exit
         if self.pid is None:
             # Without ``ready``, it may not understand frames: SIGTERM saves the grace period.
             await worker.handle.kill(after_seconds=self._grace_seconds + TERM_SECONDS)

@@ -479,6 +479,7 @@ async def serve_kernel(
             vectors=EmbeddingClient(
                 files=TrustedFiles(catalog, environ or {}, ProjectTrust(kept=lambda: kept(built.grants))),
                 asking=EmbeddingProcess(launcher, dict),
+                gateway=Gateway("http://x", {}, str(root)),
                 state_dir=root / "state",
                 now=lambda: 0.0,
             ),
