@@ -150,7 +150,6 @@ def build(boot: Boot, database: Database) -> Kernel:
         trial=partial(try_version, patience_seconds=patience()),
         installed=KernelProgram(sys.executable, boot.arguments.words),
     )
-    numbers = _numbers(base, watchdog, os.path.dirname(database.path))
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=base.repository)
     traces_out = Traces(log=log, files=base.files, wake=feed.new_wake(telemetry.WAKING), project=base.identity.project)
     control = KernelControl(
@@ -158,7 +157,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         keys=Keys(boot.token, boot.record_token),
         state=_state(boot, database, dispatcher, safe_mode, standby),
         rules=base.rules,
-        numbers=numbers,
+        numbers=_numbers(base, watchdog, os.path.dirname(database.path)),
         shutdown=shutdown,
         upgrade=upgrade,
     )
@@ -214,7 +213,7 @@ def build(boot: Boot, database: Database) -> Kernel:
             *alarms,
             KernelService(
                 "idle_exit",
-                IdleExit(log.reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic).run,
+                IdleExit(log.reader, shutdown, catalog.kept_project, control.numbers.requests.told, time.monotonic).run,
             ),
             KernelService("reload", reload.run),
         ),

@@ -7,7 +7,7 @@ from an outline, in which long texts are cut, so that memory use is independent 
 import json
 import re
 import tempfile
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import IO, Any, Final
 
 import msgspec
@@ -34,7 +34,7 @@ class RequestBody:
         self._file = file
         self.size = size or len(data)
 
-    async def pieces(self) -> AsyncGenerator[bytes]:
+    async def __aiter__(self) -> AsyncIterator[bytes]:
         """Yield the content once."""
         if self._file is None:
             data, self._data = self._data, b""
@@ -57,17 +57,10 @@ async def read_body(receive: Receive, folder: str) -> tuple[RequestBody, bytes]:
     """
     buffer, outline, size, more = bytearray(), Outline(), 0, True
     file: IO[bytes] | None = None
-
-    def spool(file: IO[bytes], part: bytes) -> None:
-        file.write(part)
-        outline.feed(part)
-
     try:
         while more:
-            with trio.move_on_after(PART_SECONDS) as patience:
+            with trio.fail_after(PART_SECONDS):
                 message = await receive()
-            if patience.cancelled_caught:
-                raise bad_request(f"no part of the body arrived within {PART_SECONDS:g} s")
             if message["type"] == "http.disconnect":
                 await trio.sleep_forever()  # the caller cancels the request
             buffer += message.get("body", b"")
@@ -78,10 +71,13 @@ async def read_body(receive: Receive, folder: str) -> tuple[RequestBody, bytes]:
             if size > MEMORY_BYTES and (len(buffer) > MEMORY_BYTES or not more):
                 file = file or tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  (closed with the body)
                 part, buffer = bytes(buffer), bytearray()
-                await trio.to_thread.run_sync(spool, file, part)
-    except BaseException:
+                await trio.to_thread.run_sync(file.write, part)
+                await trio.to_thread.run_sync(outline.feed, part)
+    except BaseException as error:
         if file is not None:
             file.close()
+        if isinstance(error, trio.TooSlowError):
+            raise bad_request(f"no part of the body arrived within {PART_SECONDS:g} s") from error
         raise
     if file is None:
         data = bytes(buffer)
@@ -158,19 +154,15 @@ def _models_in(document: bytes) -> tuple[str, ...]:
         lower = document.lower()
         # Parsers differ in duplicate keys, and some ignore case. Usually, no second key can exist.
         if lower.count(b'"model"') != 1 or b"\\u004" in lower or b"\\u006" in lower:
-            _check_unique(document)
+            outermost: list[str] = []
+
+            def note_keys(pairs: list[tuple[str, object]]) -> None:
+                outermost[:] = [key.lower() for key, _ in pairs]
+
+            json.loads(document, object_pairs_hook=note_keys)
+            if outermost.count("model") != 1:
+                raise bad_request("the body names its model twice")
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise bad_request(f"the body does not name its model: {str(error)[:200]}") from error
     others = found.models if isinstance(found.models, list) else []
     return (found.model, *(str(one) for one in others))
-
-
-def _check_unique(document: bytes) -> None:
-    outermost: list[str] = []
-
-    def keys(pairs: list[tuple[str, object]]) -> None:
-        outermost[:] = [key.lower() for key, _ in pairs]
-
-    json.loads(document, object_pairs_hook=keys)
-    if outermost.count("model") != 1:
-        raise ValueError("the key model occurs twice")

@@ -112,8 +112,10 @@ class Exchange:
         pieces: AsyncIterator[bytes] = aiter(response.stream)  # type: ignore[arg-type]
         start = {"type": "http.response.start", "status": response.status}
         if self._key and not 200 <= response.status < 300:
-            body = self._without_key((await _at_most(pieces)).decode("utf-8", "surrogateescape"))
-            content = body.encode("utf-8", "surrogateescape")
+            told = bytearray()
+            async for piece in pieces:
+                told += piece[: ERROR_BYTES - len(told)]
+            content = self._without_key(told.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
             headers = [field for field in headers if field[0] != b"content-length"]
             self.started = True
             await send({**start, "headers": [*headers, (b"content-length", b"%d" % len(content))]})
@@ -130,12 +132,3 @@ class Exchange:
 
     def _without_key(self, text: str) -> str:
         return Redaction({self._key: "[key]"}).of(text) if self._key else text
-
-
-async def _at_most(pieces: AsyncIterator[bytes]) -> bytes:
-    body = bytearray()
-    async for piece in pieces:
-        body += piece
-        if len(body) >= ERROR_BYTES:
-            break
-    return bytes(body[:ERROR_BYTES])

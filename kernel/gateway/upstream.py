@@ -5,7 +5,7 @@ Redirects are not followed: a key is only for one host.
 """
 
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from typing import Any, Final
@@ -33,14 +33,6 @@ class UpstreamFailed(Exception):
     """The provider could not be reached, or its response broke off. The text has the reason, but no header or body."""
 
 
-class _Content:
-    def __init__(self, body: RequestBody) -> None:
-        self._body = body
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._body.pieces()
-
-
 class Upstreams:
     """Connections to all providers, by origin. ``environ`` names the proxies."""
 
@@ -58,40 +50,33 @@ class Upstreams:
         parts = urlsplit(url)
         fields = [(b"host", parts.netloc.encode()), *headers, (b"content-length", b"%d" % body.size)]
         target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        origin = f"{parts.scheme}://{parts.netloc}"
         try:
-            pool = await self._pool(f"{parts.scheme}://{parts.netloc}")
+            if origin not in self._pools:
+                async with self._building:
+                    if origin not in self._pools:
+                        self._pools[origin] = await trio.to_thread.run_sync(_new_pool, origin, self._environ)
             address = httpcore2.URL(scheme=parts.scheme, host=parts.hostname or "", port=parts.port, target=target)
-            request = httpcore2.Request("POST", address, headers=fields, content=_Content(body), extensions=_TIMEOUT)
-            response = await pool.handle_async_request(request)
+            request = httpcore2.Request("POST", address, headers=fields, content=body, extensions=_TIMEOUT)
+            response = await self._pools[origin].handle_async_request(request)
             try:
                 yield response
             finally:
                 with trio.move_on_after(_CLOSE_SECONDS, shield=True):
                     await response.aclose()
         except _ERRORS as error:
-            raise UpstreamFailed(_reason(error)) from error
+            name, told = type(error).__name__, ""
+            cause: BaseException | None = error
+            # Errors of invalid requests quote the request.
+            while cause is not None and not told and not isinstance(error, httpcore2.ProtocolError | ValueError):
+                told, cause = " ".join(str(cause).split())[:200], cause.__cause__ or cause.__context__
+            raise UpstreamFailed(f"{name}: {told}" if told else name) from error
 
     async def aclose(self) -> None:
         """Close all connections."""
         with trio.move_on_after(_CLOSE_SECONDS, shield=True):
             for pool in self._pools.values():
                 await pool.aclose()
-
-    async def _pool(self, origin: str) -> httpcore2.AsyncConnectionPool:
-        if origin not in self._pools:
-            async with self._building:
-                if origin not in self._pools:
-                    self._pools[origin] = await trio.to_thread.run_sync(_new_pool, origin, self._environ)
-        return self._pools[origin]
-
-
-def _reason(error: BaseException) -> str:
-    """Return the name of ``error``, and its text or that of its cause. Errors of invalid requests quote the request."""
-    cause: BaseException | None = error
-    told = ""
-    while cause is not None and not told and not isinstance(error, httpcore2.ProtocolError | ValueError):
-        told, cause = " ".join(str(cause).split())[:200], cause.__cause__ or cause.__context__
-    return f"{type(error).__name__}: {told}" if told else type(error).__name__
 
 
 def _new_pool(origin: str, environ: Mapping[str, str]) -> httpcore2.AsyncConnectionPool:

@@ -37,9 +37,8 @@ async def test_the_anthropic_client_is_answered_with_the_key_of_the_kernel(door:
         known = of_worker(door, door.admit(provider.url), "anthropic")
         assert KEY not in str(known) and "real.example" not in str(known)
         async with anthropic.AsyncAnthropic(api_key=known.api_key, base_url=known.base_url, max_retries=0) as client:
-            answer = await client.messages.create(  # type: ignore[call-overload]  # pyright: ignore
-                **BODY, extra_headers={"anthropic-beta": "b1"}, extra_query={"beta": "true"}
-            )
+            create: Any = client.messages.create
+            answer = await create(**BODY, extra_headers={"anthropic-beta": "b1"}, extra_query={"beta": "true"})
     assert (answer.content[0].text, answer._request_id) == ("hello", "req_1")
     (hit,) = provider.hits
     assert (hit.method, hit.target) == ("POST", "/v1/messages?beta=true")

@@ -1,6 +1,7 @@
 """Only model requests of running attempts, for their own models, pass the gateway; nothing else reaches a provider."""
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -196,7 +197,7 @@ async def test_a_body_without_an_end_is_too_large(door: Door) -> None:
     async with upstream() as provider, door.client() as client:
         placeholder = door.admit(provider.url)
 
-        async def endless() -> Any:
+        async def endless() -> AsyncIterator[bytes]:
             for _ in range(70):
                 yield b" " * 1_000_000
 
