@@ -6,12 +6,12 @@ Each version reads its own table and the table of the previous version.
 import os
 import subprocess
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
 import trio
 
-from kernel.agents.environment import worker_environment
 from kernel.procs.command import keep_tail
 from kernel.procs.handle import HandedHandle
 from kernel.services.budgets import HandedBudget
@@ -183,24 +183,24 @@ def interpreter_at(path: str) -> str:
     return python
 
 
-async def try_version(program: KernelProgram, table: bytes, patience_seconds: float) -> str:
-    """Return the version of ``program`` if it can take over ``table``, without side effects. Raises TrialFailed."""
+async def try_version(
+    program: KernelProgram, table: bytes, patience_seconds: float, environ: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Return the version of ``program`` if it can take over ``table``, without side effects. Raises TrialFailed.
+
+    ``environ`` has no keys of providers.
+    """
     with os.fdopen(os.memfd_create("agent-worker-trial", os.MFD_CLOEXEC), "r+b") as file:
         file.write(table)
         file.flush()
-        said = await _run((*program.command, "--trial", str(file.fileno())), file.fileno(), patience_seconds)
+        said = await _run((*program.command, "--trial", str(file.fileno())), file.fileno(), patience_seconds, environ)
     try:
         return msgspec.json.decode(said, type=TriedVersion).version
     except msgspec.MsgspecError as error:
         raise TrialFailed(f"{program.python} did not report its version; its output: {said[:200]!r}") from error
 
 
-def _without_keys(environ: Mapping[str, str]) -> dict[str, str]:
-    own = {name: value for name, value in environ.items() if name.startswith("AGENT_WORKER_")}
-    return {**worker_environment(environ), **own}
-
-
-async def _run(command: tuple[str, ...], given: int, patience_seconds: float) -> bytes:
+async def _run(command: tuple[str, ...], given: int, patience_seconds: float, environ: Mapping[str, str]) -> bytes:
     out, err = bytearray(), bytearray()
     code: int | None = None
     try:
@@ -210,7 +210,7 @@ async def _run(command: tuple[str, ...], given: int, patience_seconds: float) ->
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=(given,),
-            env=_without_keys(os.environ),
+            env=dict(environ),
         )
     except OSError as error:
         raise TrialFailed(f"{command[0]} cannot be executed: {error.strerror}") from error

@@ -78,7 +78,7 @@ async def test_without_the_placeholder_of_a_running_attempt_it_is_401(door: Door
             "anthropic/v1/messages?beta=false", "anthropic/v1/messages?beta=true&beta=true&beta=true",
             "anthropic/v1/messages?x=1", "anthropic/v1/messages?beta=true&", "anthropic/v1/messages?url=http://x",
             "anthropic/v1/chat/completions", "openai/v1/messages", "openai/chat/completions", "openai/v1/completions",
-            "openai/v1/embeddings", "openai/v1/files", "openai/v1/responses/resp_1", "openai/v1/responses?stream=1",
+            "openai/v1/models", "openai/v1/files", "openai/v1/responses/resp_1", "openai/v1/responses?stream=1",
             "openai/v1/fine_tuning/jobs", "openai/v1/images/generations", "openai/v1/audio/speech",
             "openai/v1/chat/completions/", "openai/v1/chat%2Fcompletions", "openai/v2/chat/completions",
             "gemini/v1beta/models", "gemini/v1beta/models/m1", "gemini/v1beta/models/m1:embedContent",
