@@ -138,16 +138,17 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         """Close the accounts of an attempt, if any, and release its reservation."""
         self._open.pop(instruction, None)
 
-    def allowance(self, instruction: str, *, counts_unbooked: bool = False) -> Allowance | Exhausted:
+    def allowance(self, instruction: str, *, at_gateway: bool = False) -> Allowance | Exhausted:
         """Reserve the next model call, and return its allowance or the exhausted budget.
 
-        ``counts_unbooked``: usage that is not booked yet counts as well, because the program asks again before it
-        reports its last reply.
+        ``at_gateway``: the call has arrived at the gateway. Usage that is not booked yet counts as well, because a
+        program may ask again before it reports its last reply.
         """
         attempt = self._open[instruction]
         attempt.reserved = Allowance(None)  # the previous call has ended
         accounts = tuple(self._accounts(attempt))
-        if counts_unbooked:
+        if at_gateway:
+            attempt.is_counted = True
             accounts = tuple(_with(one, attempt.unbooked) for one in accounts)
         counts_usd = any(one.measure == "usd" for one in accounts)
         if counts_usd and attempt.unpriced:
@@ -192,7 +193,6 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         """Add the usage of a request that the gateway has forwarded, at the price of ``model``."""
         attempt = self._open.get(instruction)
         if attempt is not None:
-            attempt.is_counted = True
             if usage.tokens:
                 attempt.input_tokens = usage.tokens
                 usage = msgspec.structs.replace(usage, cost_usd=cost_usd(provider, model, usage))

@@ -78,7 +78,7 @@ class ModelRequests(msgspec.Struct, eq=False, kw_only=True):
                 await self.book()
 
     async def _may(self) -> None:
-        allowed = self.budgets.allowance(self.leased.instruction, counts_unbooked=True)
+        allowed = self.budgets.allowance(self.leased.instruction, at_gateway=True)
         if isinstance(allowed, Allowance):
             await trio.lowlevel.checkpoint()
             return
