@@ -34,7 +34,8 @@ def ask(url, body, method="POST", **fields):
     data = json.dumps(body).encode() if method == "POST" else None
     request = urllib.request.Request(url, data, fields, method=method)
     try:
-        return urllib.request.urlopen(request).status
+        with urllib.request.urlopen(request) as response:
+            return response.read() and response.status
     except urllib.error.HTTPError as error:
         return error.code
 
