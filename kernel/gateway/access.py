@@ -6,7 +6,7 @@ A placeholder is compared by its digest, so that the duration of a comparison re
 import hashlib
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import trio
@@ -24,6 +24,21 @@ May = Callable[[], Awaitable[None]]
 Count = Callable[[str, Usage], None]
 
 
+class WireRecord(NamedTuple):
+    """Exchange for a recording. ``status`` is None without a response; ``broken``: the response broke off."""
+
+    model: str
+    request: bytes
+    """The body, or an outline of a body that is not kept in memory."""
+    response: bytes
+    status: int | None
+    ms: int
+    broken: bool
+
+
+Record = Callable[[WireRecord], Awaitable[None]]
+
+
 class ModelAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Permission of one attempt: the provider, whose ``base_url`` and ``api_key`` are the real ones, and the models."""
 
@@ -38,11 +53,12 @@ class ModelAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Admission(msgspec.Struct, eq=False):
-    """Admitted attempt with its open requests. ``may`` and ``count``: see ``Gateway.admit``."""
+    """Admitted attempt with its open requests. ``may``, ``count`` and ``record``: see ``Gateway.admit``."""
 
     access: ModelAccess
     may: May
     count: Count
+    record: Record | None = None
     requests: set[trio.CancelScope] = msgspec.field(default_factory=set)
     dismissed: bool = False
 

@@ -3,7 +3,9 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kernel.gateway.access import Admission
+import trio
+
+from kernel.gateway.access import Admission, WireRecord
 from kernel.gateway.body import Receive, RequestBody, models_in, read_body
 from kernel.gateway.counting import ResponseUsage
 from kernel.gateway.table import DIALECTS, Endpoint, HeaderList, find, request_fields, response_fields
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 
     from kernel.gateway.upstream import Upstreams
 
+RECORDED_BYTES: Final = 4 * 1024 * 1024
+"""Length to which a recorded response is cut."""
+RECORD_SECONDS: Final = 10.0
 ERROR_BYTES: Final = 256 * 1024
 """Length to which the body of an error is cut, from which the key has to be removed."""
 
@@ -52,6 +57,10 @@ class Exchange:
 
     def __init__(self, admission: Admission, endpoint: Endpoint, asked: Asked) -> None:
         self.started = False
+        self._status: int | None = None
+        self._seen = bytearray()
+        """Start of the response, for a recording."""
+        self._ended = False
         self._admission = admission
         self._endpoint = endpoint
         self._asked = asked
@@ -69,10 +78,19 @@ class Exchange:
         try:
             model = self._endpoint.model
             models = (model,) if model is not None else await models_in(document)
-            del document
             self._admission.check_models(models)
+            request = document if self._admission.record is not None else b""
+            del document
             await self._admission.may()
-            await self._forward(await upstreams(), body, models[0])
+            began = trio.current_time()
+            try:
+                await self._forward(await upstreams(), body, models[0])
+            finally:
+                if self._admission.record is not None:
+                    ms = round((trio.current_time() - began) * 1000)
+                    told = WireRecord(models[0], request, bytes(self._seen), self._status, ms, not self._ended)
+                    with trio.move_on_after(RECORD_SECONDS, shield=True):
+                        await self._admission.record(told)
         finally:
             body.close()
 
@@ -84,6 +102,7 @@ class Exchange:
         url = target + b"?" + self._endpoint.query if self._endpoint.query else target
         try:
             async with upstreams.post(url.decode(), self._fields(), body) as response:
+                self._status = response.status
                 headers = response_fields(response.headers, self._key.encode())
                 streams = dict(headers).get(b"content-type", b"").startswith(b"text/event-stream")
                 usage = ResponseUsage(streams=streams)
@@ -120,6 +139,7 @@ class Exchange:
             self.started = True
             await send({**start, "headers": [*headers, (b"content-length", b"%d" % len(content))]})
             await send({"type": "http.response.body", "body": content})
+            self._seen, self._ended = bytearray(content), True
             return
         self.started = True
         await send({**start, "headers": headers})
@@ -127,7 +147,10 @@ class Exchange:
             await self._asked.flush()
         async for piece in pieces:
             usage.feed(piece)
+            if self._admission.record is not None:
+                self._seen += piece[: RECORDED_BYTES - len(self._seen)]
             await send({"type": "http.response.body", "body": piece, "more_body": True})
+        self._ended = True
         await send({"type": "http.response.body", "body": b""})
 
     def _without_key(self, text: str) -> str:

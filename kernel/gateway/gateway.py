@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from kernel.gateway.access import Admission, Admissions, Count, May, ModelAccess
+from kernel.gateway.access import Admission, Admissions, Count, May, ModelAccess, Record
 from kernel.gateway.exchange import Asked, Exchange, endpoint_of
 from kernel.gateway.table import KEY_FIELDS, PREFIX, key_in_query
 from protocol.errors import Refused
@@ -36,14 +36,16 @@ class Gateway:
         self._opened = trio.Event()
         self._opened.set()
 
-    def admit(self, access: ModelAccess, placeholder: str, may: May, count: Count) -> None:
+    def admit(
+        self, access: ModelAccess, placeholder: str, may: May, count: Count, record: Record | None = None
+    ) -> None:
         """Admit requests with ``placeholder`` until ``dismiss``.
 
         ``may`` is awaited before each request is forwarded; it returns when the request is within the allowance.
         ``count`` is called once for each response of the provider, with the requested model and the usage, which is
-        zero where the response has none.
+        zero where the response has none. ``record`` receives each exchange after its end.
         """
-        self._admissions.put(placeholder, Admission(access=access, may=may, count=count))
+        self._admissions.put(placeholder, Admission(access=access, may=may, count=count, record=record))
 
     def dismiss(self, attempt: str) -> None:
         """Refuse further requests of ``attempt``, and close its open ones."""

@@ -192,12 +192,11 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
     def count(self, instruction: str, provider: str, model: str, usage: Usage) -> None:
         """Add the usage of a request that the gateway has forwarded, at the price of ``model``."""
         attempt = self._open.get(instruction)
-        if attempt is not None:
-            if usage.tokens:
-                attempt.input_tokens = usage.tokens
-                usage = msgspec.structs.replace(usage, cost_usd=cost_usd(provider, model, usage))
-                attempt.unpriced |= usage.cost_usd is None
-                attempt.unbooked = attempt.unbooked.plus(usage)
+        if attempt is not None and usage.tokens:
+            attempt.input_tokens = usage.tokens
+            usage = msgspec.structs.replace(usage, cost_usd=cost_usd(provider, model, usage))
+            attempt.unpriced |= usage.cost_usd is None
+            attempt.unbooked = attempt.unbooked.plus(usage)
 
     def give_back(self, instruction: str, usage: Usage | None) -> None:
         """Book ``usage`` later, because the entry that took it was not stored."""

@@ -49,13 +49,17 @@ class WorkerModels(msgspec.Struct, frozen=True):
 
 
 def grants_of(
-    definition: AgentDefinition, project: ProjectDefinition, environ: Mapping[str, str], servers: Iterable[McpServer]
+    definition: AgentDefinition,
+    choices: Iterable[AgentDefinition],
+    project: ProjectDefinition,
+    environ: Mapping[str, str],
+    servers: Iterable[McpServer],
 ) -> tuple[ModelGrant, ...]:
-    """Return the grants of an attempt of ``definition``, whose first model is used; the worker's own comes first.
+    """Return the grants of an attempt of ``definition``; the worker's own come first.
 
-    Raises ModelRejected, CauseError.
+    ``choices``: the definition with each model that the worker may call. Raises ModelRejected, CauseError.
     """
-    found = [*_of_models(definition, project, environ), *_of_program(definition, project, environ)]
+    found = [*_of_models(choices, project, environ), *_of_program(definition, project, environ)]
     words = (word for server in servers for word in (*server.env.values(), *server.headers.values()))
     named = {*definition.env, *(name for word in words for name in _NAMED.findall(word))}
     taken = {name for one in found for name in (one.key, one.address)}
@@ -101,17 +105,25 @@ def _placeholder(secret: str, number: int) -> str:
 
 
 def _of_models(
-    definition: AgentDefinition, project: ProjectDefinition, environ: Mapping[str, str]
+    choices: Iterable[AgentDefinition], project: ProjectDefinition, environ: Mapping[str, str]
 ) -> Iterator[ModelGrant]:
-    resolved = resolve(definition, project, environ)
-    provider = resolved.provider
-    if provider is None or provider.dialect not in DIALECTS or definition.login:
-        return
-    key, address = _variables(provider.dialect) if definition.backend == EXEC else ("", "")
-    source = next((name for name in route(definition, project).keys if environ.get(name)), "")
-    models = frozenset({resolved.model, resolved.model.removesuffix(_LARGE_CONTEXT)})
-    keyless = msgspec.structs.replace(provider, api_key=None)
-    yield ModelGrant(provider=keyless, source=source, own=True, models=models, key=key, address=address)
+    """Yield the worker's own grants: a program of one's own gets all its models, with one provider for each dialect."""
+    found: dict[str, ModelGrant] = {}
+    for one in choices:
+        resolved = resolve(one, project, environ)
+        provider = resolved.provider
+        if provider is None or provider.dialect not in DIALECTS or one.login:
+            continue
+        keyless = msgspec.structs.replace(provider, api_key=None)
+        known = found.get(provider.dialect)
+        if known is None:
+            key, address = _variables(provider.dialect) if one.backend == EXEC else ("", "")
+            source = next((name for name in route(one, project).keys if environ.get(name)), "")
+            known = ModelGrant(provider=keyless, source=source, own=True, key=key, address=address)
+        if known.provider == keyless:
+            models = {resolved.model, resolved.model.removesuffix(_LARGE_CONTEXT)}
+            found[provider.dialect] = msgspec.structs.replace(known, models=known.models | models)
+    yield from found.values()
 
 
 def _of_program(

@@ -265,7 +265,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
         skills = skills_prompt(readable) if definition.backend in CLIS else ""
         spec = BACKENDS[definition.backend]
         servers = {**extras.servers, **own.servers}
-        grants = grants_of(definition, project, self.files.environ, servers.values())
+        grants = grants_of(definition, (definition,), project, self.files.environ, servers.values())
         models = lent(grants, self.url.removesuffix("/mcp"), secret)
         keys = key_variables(definition, project)
         passed = [name for name in definition.env if name not in keys]

@@ -12,7 +12,7 @@ import h11
 import httpx2
 import trio
 
-from kernel.gateway.access import ModelAccess, new_placeholder
+from kernel.gateway.access import ModelAccess, Record, new_placeholder
 from kernel.gateway.gateway import Gateway
 from protocol.instruction import Usage
 from protocol.ipc import Provider
@@ -151,12 +151,13 @@ class Door:
         node: str = "",
         login: bool = False,
         may: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+        record: Record | None = None,
     ) -> str:
         """Admit an attempt whose provider is at ``url``. Returns its placeholder."""
         placeholder = new_placeholder(attempt)
         provider = Provider(name="acme", dialect=dialect, base_url=url, api_key=key)
         access = ModelAccess(attempt=attempt, provider=provider, models=models, node=node, login=login)
-        self.gateway.admit(access, placeholder, may, lambda model, usage: self.counted.append((model, usage)))
+        self.gateway.admit(access, placeholder, may, lambda model, usage: self.counted.append((model, usage)), record)
         return placeholder
 
     def client(self) -> httpx2.AsyncClient:
