@@ -4,7 +4,7 @@ Usage is booked with the attempt's next entry. What no entry takes, because a pr
 at all, is booked without an entry.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -16,13 +16,18 @@ from kernel.gateway.gateway import Gateway
 from kernel.policy.budget import Allowance
 from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import commit_with_retry
-from kernel.services.model_access import ModelGrant, accesses_of
+from kernel.services.model_access import accesses_of
+from kernel.services.recording import recorder_for
+from kernel.services.start_frame import StartFrame
 from kernel.store.transitions.close import book_usage
 from kernel.store.transitions.lease import Leased
 from kernel.store.writer import Writer
 from protocol.backends import SDK
 from protocol.errors import Refused
 from protocol.instruction import Usage
+from protocol.ipc import Start
+from protocol.project import ProjectDefinition
+from protocol.redaction import named_secrets
 
 REPORT_SECONDS: Final = 2.0
 """Time for a program to report its last reply: before its usage is booked without an entry, and before an attempt ends
@@ -49,15 +54,22 @@ class ModelRequests(msgspec.Struct, eq=False, kw_only=True):
     """Conversation with the worker; cancelled when a request exceeds the budget and the worker does not end."""
     _counted: trio.Event = msgspec.field(default_factory=trio.Event)
 
-    def admit(self, grants: tuple[ModelGrant, ...], backend: str, secret: str) -> None:
-        """Admit the requests of the attempt until ``dismiss``."""
-        leased, gateway = self.leased, self.models.gateway
-        for access, placeholder, own in accesses_of(grants, self.models.environ, leased.attempt, leased.node, secret):
-            name = access.provider.name
-            if own and backend == SDK:  # the built-in loop has an allowance for each call, and reports its usage
-                gateway.admit(access, placeholder, trio.lowlevel.checkpoint, lambda _model, _usage: None)
+    def admit(self, frame: StartFrame, secret: str, project: ProjectDefinition, now_ms: Callable[[], int]) -> None:
+        """Admit the requests of the attempt with placeholders made from ``secret`` until ``dismiss``."""
+        leased, gateway, environ = self.leased, self.models.gateway, self.models.environ
+        found = tuple(accesses_of(frame.grants, environ, leased.attempt, leased.node, secret))
+        keys = {
+            key: "[key]" for access, placeholder, _ in found for key in (access.provider.api_key, placeholder) if key
+        }
+        secrets = {**_secrets(frame.start), **keys}
+        record = recorder_for(leased, frame.definition, project, secrets, self.writer, now_ms)
+        for access, placeholder, own in found:
+            if (
+                own and frame.start.backend == SDK
+            ):  # the built-in loop has an allowance for each call, and reports usage
+                gateway.admit(access, placeholder, trio.lowlevel.checkpoint, lambda _model, _usage: None, record)
             else:
-                gateway.admit(access, placeholder, self._may, partial(self._count, name))
+                gateway.admit(access, placeholder, self._may, partial(self._count, access.provider.name), record)
 
     async def dismiss(self) -> None:
         """Wait for the end of the last requests, refuse further ones, and book all usage that no entry has taken."""
@@ -97,3 +109,8 @@ class ModelRequests(msgspec.Struct, eq=False, kw_only=True):
         if usage is not None:
             with suppress(Refused):  # the instruction belongs to another attempt
                 await commit_with_retry(self.writer, book_usage, instruction, self.leased.epoch, usage)
+
+
+def _secrets(start: Start) -> dict[str, str]:
+    given = (value for one in start.mcp_servers.values() for value in (*one.env.values(), *one.headers.values()))
+    return {**named_secrets({name: start.env.get(name, "") for name in start.secrets}, given), start.token: "[token]"}

@@ -313,7 +313,9 @@ class RunningAttempt(msgspec.Struct, eq=False):
         return await self._spawn(frame, admitted) or AttemptOutcome("stopped", str(self.stop_reason))
 
     def _admit(self, frame: StartFrame) -> None:
-        self._model_requests().admit(frame.grants, frame.start.backend, self.placeholder)
+        services = self.services
+        project = services.start_frames.files.catalog.kept_project()
+        self._model_requests().admit(frame, self.placeholder, project, services.completer.now_ms)
 
     def _model_requests(self) -> ModelRequests:
         if self._requests is None:
