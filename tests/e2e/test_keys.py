@@ -18,6 +18,8 @@ import psutil
 import pytest
 
 from tests.e2e.engines import PROGRAMS, Engine, environ
+from tests.e2e.far_machines import AGENT_WORKER
+from tests.e2e.processes import wait_until
 from tests.project import Project
 from tests.worker.scripted_api import Say, ScriptedApi
 
@@ -102,12 +104,13 @@ def files_with(folder: Path, key: bytes) -> list[Path]:
     return found
 
 
-def add_agent(project: Project, engine: str, api: ScriptedApi, url: str = "", more: str = "") -> None:
-    where = {"base_url": url or api.anthropic_url, "dialect": "anthropic", "api_key": "$SCRIPTED_KEY"}
+def add_agent(project: Project, name: str, api: ScriptedApi, more: str = "") -> None:
+    """Write an agent whose program is PROGRAM."""
+    where = {"base_url": api.anthropic_url, "dialect": "anthropic", "api_key": "$SCRIPTED_KEY"}
     program = project.write("program", f"#!{sys.executable} -IS\n{PROGRAM}")
     program.chmod(0o755)
     project.write(
-        f".agents/{engine}.yaml",
+        f".agents/{name}.yaml",
         f"backend: exec\ncommand: [./program]\nmodel: scripted/claude-sonnet-4-5\n"
         f"provider: {json.dumps({'name': 'scripted', **where})}\nretry: {{ attempts: 1 }}\n{more}\n",
     )
@@ -199,3 +202,21 @@ def test_a_hostile_program_gets_nothing_through(project: Project) -> None:
             assert (said["asked"], len(said["tricks"])) == (200, 25)
             assert {401, 403, 404} <= {*said["tricks"]} <= {400, 401, 403, 404, 405, 422}, said["tricks"]
             assert len(api.requests) == n
+
+
+@pytest.mark.promise("P18")
+def test_attempts_on_a_node_ask_through_its_connection_and_the_key_stays_here(project: Project, far: Path) -> None:
+    node = f"{{via: command, argv: [env, AGENT_WORKER_HOME={far}], command: {AGENT_WORKER}, labels: [gpu], workers: 3}}"
+    project.write("moniro.yaml", f"nodes:\n  g1: {node}\n")
+    with ScriptedApi() as api:
+        add_agent(project, "exec", api, "needs: { labels: [gpu] }")
+        where = {"name": "scripted", "base_url": api.openai_url, "dialect": "openai", "api_key": "$SCRIPTED_KEY"}
+        keys = "prompt: { system: hi }\nneeds: { labels: [gpu] }\n"
+        project.write(".agents/sdk.yaml", f"model: scripted/m\nprovider: {json.dumps(where)}\n{keys}")
+        project.commit()
+        assert project.awk("start", "--trust", env=dict.fromkeys(VARIABLES, KEY)).code == 0
+        wait_until(lambda: '"up"' in project.awk("node", "list", "--json").out, 60)
+        for name in ("exec", "sdk"):
+            inspected(project, far, api, name)
+    shown = [project.ask("GET", f"/instructions/i{n}")["attempts"][0]["node"] for n in (1, 1 + RUNS)]
+    assert shown == ["g1", "g1"]
