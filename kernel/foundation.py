@@ -51,6 +51,8 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     own_bin: frozenset[str]
     worker_env: dict[str, str]
     """Environment of programs that the kernel runs for itself, not for an agent."""
+    trial_env: dict[str, str]
+    """Environment of the trial of another version."""
     clock: KernelClock
     feed: Feed
     log: StoreLog
@@ -104,6 +106,7 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
         environ=environ,
         own_bin=own_bin,
         worker_env=worker_env,
+        trial_env={**worker_env, **{name: one for name, one in environ.items() if name.startswith("AGENT_WORKER_")}},
         clock=clock,
         feed=feed,
         log=log,

@@ -147,11 +147,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         writer=writer,
         version=boot.version,
         safe_mode=safe_mode,
-        trial=partial(
-            try_version,
-            patience_seconds=patience(),
-            environ={**base.worker_env, **{k: v for k, v in base.environ.items() if k.startswith("AGENT_WORKER_")}},
-        ),
+        trial=partial(try_version, patience_seconds=patience(), environ=base.trial_env),
         installed=KernelProgram(sys.executable, boot.arguments.words),
     )
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=base.repository)

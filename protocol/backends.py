@@ -233,6 +233,7 @@ _ROWS: Final = (
         notes=(
             "steps: the end of a reply is inferred from calls that return",
             "asks: it cannot ask; with approval ask it may only read, with auto everything",
+            "key: it talks only to its vendor, so it gets the key itself; other programs get a placeholder",
             "budget: it reports tokens at the end of its work, so limits act then; its price is unknown",
             "system prompt: not supported, so it precedes the first message",
             "notices: it does not report its connection; the kernel sees whether it connected",
@@ -263,7 +264,7 @@ _ROWS: Final = (
             "resume: by session/resume or session/load; without either (and gemini) it gets a list of finished steps",
             "asks: in its asking session mode; a program without a known one needs approval: auto",
             "budget: tokens of metered programs, else none; notices: it may connect only when it needs a tool",
-            "model: the program's own name; env names its key and all other variables that it gets",
+            "model: the program's own name; env names the variables that it gets, its key as a placeholder",
             "system prompt: not supported, so it precedes the first message; our file access is not offered",
         ),
     ),

@@ -49,7 +49,8 @@ CODEX: Final = ProgramSubject(
     keeps={"session/sessions/*/*/*/rollout-*.jsonl": '"task_complete"'},
     unrecorded=frozenset({"budget"}),
     weaker={
-        "usage": "in a recording the tokens of a reply come with it or the next one; in production it is metered",
+        "budget": _GATEWAY,
+        "usage": "in a recording the tokens of a reply come with it or the next one; in production the gateway counts",
         "resume": "an interrupted reply is not booked, because its provider has not reported the cost",
         "refused_permission": "only the model learns what its sandbox refuses",
     },
@@ -125,12 +126,13 @@ GEMINI: Final = ProgramSubject(
     real="node_modules/@google/gemini-cli/bundle/gemini.js",
     talks=True,
     lacks={
+        "usage": _GATEWAY,
         "session_lost": "it resumes none, so none is lost",
         "own_servers": "it misreads a result that is only a number, and fails",
         "own_server_missing": _NO_WORD,
         "daemon_unreachable": _LAZY,
     },
-    weaker={"budget": _GATEWAY, "usage": _BY_END, "resume": _ANEW, "continued": _ANEW, "preempted": _ANEW},
+    weaker={"budget": _GATEWAY, "resume": _ANEW, "continued": _ANEW, "preempted": _ANEW},
 )
 
 
@@ -161,14 +163,8 @@ OPENCODE_ACP: Final = ProgramSubject(
     fields=_opencode_fields,
     real="node_modules/opencode-linux-x64/bin/opencode",
     talks=True,
-    lacks={"own_server_missing": _NO_WORD, "daemon_unreachable": _LAZY},
-    weaker={
-        "budget": _GATEWAY,
-        "usage": _BY_END,
-        "bad_key": _NO_CAUSE,
-        "throttled": _NO_CAUSE,
-        "unknown_model": _NO_CAUSE,
-    },
+    lacks={"usage": _GATEWAY, "own_server_missing": _NO_WORD, "daemon_unreachable": _LAZY},
+    weaker={"budget": _GATEWAY, "bad_key": _NO_CAUSE, "throttled": _NO_CAUSE, "unknown_model": _NO_CAUSE},
 )
 
 
