@@ -27,17 +27,17 @@ _OUTLINE_BYTES: Final = 8 * 1024 * 1024
 
 
 class RequestBody:
-    """Complete body of a request. ``size`` is its length in bytes."""
+    """Complete body of a request. ``data`` is empty if the body is in a file."""
 
     def __init__(self, data: bytes, file: IO[bytes] | None = None, size: int = 0) -> None:
-        self._data = data
+        self.data = data
         self._file = file
         self.size = size or len(data)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Yield the content once."""
         if self._file is None:
-            data, self._data = self._data, b""
+            data, self.data = self.data, b""
             yield data
             return
         await trio.to_thread.run_sync(self._file.seek, 0)

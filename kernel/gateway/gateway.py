@@ -32,8 +32,11 @@ class Gateway:
         self._admissions = Admissions()
         self._upstreams: Upstreams | None = None
         self._importing = trio.Lock()
-        self._opened = trio.Event()
-        self._opened.set()
+        self._checks, self._opened = trio.Event(), trio.Event()
+        self._exchanges: set[Exchange] = set()
+        self.released: list[tuple[int, bytes]] = []
+        """Descriptors and requests of ``release_waiting``."""
+        self.release()
 
     def admit(
         self, access: ModelAccess, placeholder: str, may: May, count: Count, record: Record | None = None
@@ -60,13 +63,20 @@ class Gateway:
             while self.busy():  # noqa: ASYNC110  (used by upgrades only)
                 await trio.sleep(_POLL_SECONDS)
 
-    def hold(self) -> None:
-        """Let new requests wait until ``release``."""
-        self._opened = trio.Event()
+    def hold(self, *, checks: bool = False) -> None:
+        """Let new requests wait until ``release``; with ``checks``, before their placeholder is checked."""
+        self._opened = trio.Event() if self._opened.is_set() else self._opened
+        if checks:
+            self._checks = trio.Event()
 
     def release(self) -> None:
         """Continue with the requests that wait since ``hold``."""
+        self._checks.set()
         self._opened.set()
+
+    def release_waiting(self) -> None:
+        """Move the requests that wait since ``hold``, or for their allowance, to ``released`` for the next process."""
+        self.released = [found for one in self._exchanges if (found := one.release()) is not None]
 
     async def aclose(self) -> None:
         """Close all connections to providers."""
@@ -79,17 +89,19 @@ class Gateway:
 
         Raises Refused before the response has started, OSError.
         """
-        await self._opened.wait()
+        await self._checks.wait()
         admission, path = self._admission(asked)
         admitted(f"models of {admission.access.attempt}")
         endpoint = endpoint_of(admission.access.provider.dialect, asked.method, path, asked.query)
         exchange = Exchange(admission, endpoint, asked)
         with trio.CancelScope() as scope:
             admission.enter(scope)
+            self._exchanges.add(exchange)
             try:
                 with leaving(scope.cancel):
                     await exchange.run(self._connected, self._folder)
             finally:
+                self._exchanges.discard(exchange)
                 admission.requests.discard(scope)
         if scope.cancelled_caught and admission.dismissed and not exchange.started:
             raise _unknown()
@@ -111,6 +123,7 @@ class Gateway:
         raise _unknown()
 
     async def _connected(self) -> "Upstreams":
+        await self._opened.wait()
         if self._upstreams is None:
             async with self._importing:
                 if self._upstreams is None:
