@@ -198,7 +198,7 @@ async def _serve_until_stopped(
     """
     waiting = [] if responder is None else responder.close()
     if taken is not None:
-        kernel.services.gateway.hold(checks=True)
+        kernel.services.kernel.gateway.hold(checks=True)
         handed = taken.handover.connections
         waiting += [HeldConnection(socket.socket(fileno=one.descriptor), one.begun) for one in handed]
     kept = keep_signals()  # for signals that stop_on_signals does not handle
@@ -210,7 +210,7 @@ async def _serve_until_stopped(
         await _start_services(kernel, nursery)
         logger.info("kernel.ready %s", kernel.services.kernel.identity.url)
         if taken is not None:
-            kernel.services.gateway.release()
+            kernel.services.kernel.gateway.release()
             logger.info("kernel.took_over waited %.3f s", await kernel.upgrade.finish(taken.returned))
         tune_gc()
         kernel.watchdog.ready("safe mode" if kernel.safe_mode.is_set() else kernel.services.kernel.identity.url)
@@ -269,7 +269,7 @@ def _end_services(kernel: Kernel, scope: trio.CancelScope, leaving: list[Leaving
     if leaving:
         signals = (signal.SIGTERM,) if kernel.shutdown.begun() else ()
         handover = kernel.upgrade.hand_over(signals)
-        waiting = tuple(HandedConnection(*one) for one in kernel.services.gateway.released)
+        waiting = tuple(HandedConnection(*one) for one in kernel.services.kernel.gateway.released)
         leaving[0] = leaving[0]._replace(handover=msgspec.structs.replace(handover, connections=waiting))
     scope.cancel()
 

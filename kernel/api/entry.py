@@ -172,7 +172,7 @@ class ApiApp:
             path, query, headers = scope["raw_path"].removeprefix(PREFIX), scope["query_string"], scope["headers"]
             asked = Asked(scope["method"], path, query, headers, receive, send, scope[FLUSH], scope[RELEASE], node)
             queue: ReceiveQueue = scope[RECEIVE_QUEUE]
-            await self.services.gateway.answer(asked, queue.leaving, scope[ADMITTED])
+            await self.services.kernel.gateway.answer(asked, queue.leaving, scope[ADMITTED])
         except Exception as error:  # noqa: BLE001 - the boundary: a failing request is answered
             await send_and_drain(problem_reply(refusal_of(error)), receive, send)
 

@@ -215,7 +215,7 @@ async def serve(
                 accepting.cancel_scope.cancel()
             store.feed.live(goodbye(store.now_ms()))
             if kernel.shutdown.hands_over:
-                services.gateway.release_waiting()
+                kernel.gateway.release_waiting()
             if not kernel.shutdown.hands_over:
                 serving.start_soon(calls.fail_after, CALLS_GRACE_SECONDS)
             handing_over = kernel.shutdown.hands_over
@@ -223,7 +223,7 @@ async def serve(
             serving.cancel_scope.cancel()
         finally:
             server.abort()
-            await services.gateway.aclose()
+            await kernel.gateway.aclose()
 
 
 class LazyQuart:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from kernel.gateway.access import Admission, Admissions, Count, May, ModelAccess, Record
+from kernel.gateway.access import Admission, Count, May, ModelAccess, Record, digest_of
 from kernel.gateway.exchange import Asked, Exchange, endpoint_of
 from kernel.gateway.table import KEY_FIELDS, key_in_query
 from protocol.errors import Refused
@@ -29,7 +29,7 @@ class Gateway:
         self.url = url
         self._environ = environ
         self._folder = folder
-        self._admissions = Admissions()
+        self._admissions: dict[bytes, Admission] = {}
         self._upstreams: Upstreams | None = None
         self._importing = trio.Lock()
         self._checks, self._opened = trio.Event(), trio.Event()
@@ -47,15 +47,21 @@ class Gateway:
         ``count`` is called once for each response of the provider, with the requested model and the usage, which is
         zero where the response has none. ``record`` receives each exchange after its end.
         """
-        self._admissions.put(placeholder, Admission(access=access, may=may, count=count, record=record))
+        admission = Admission(access=access, may=may, count=count, record=record)
+        self._admissions[digest_of(placeholder.encode())] = admission
 
     def dismiss(self, attempt: str) -> None:
         """Refuse further requests of ``attempt``, and close its open ones."""
-        self._admissions.remove(attempt)
+        for digest, admission in list(self._admissions.items()):
+            if admission.access.attempt == attempt:
+                del self._admissions[digest]
+                admission.dismissed = True
+                for scope in list(admission.requests):
+                    scope.cancel()
 
     def busy(self) -> tuple[str, ...]:
         """Return the attempts whose requests a provider is answering."""
-        return self._admissions.flying()
+        return tuple(one.access.attempt for one in self._admissions.values() if one.flying)
 
     async def idle(self, seconds: float) -> None:
         """Wait until no provider is answering a request, at most ``seconds``."""
@@ -110,16 +116,15 @@ class Gateway:
         """Return the attempt, and the path that starts with a dialect. Raises Refused (unauthorized)."""
         if asked.path.startswith(_IN_PATH):  # the program sends its own credential beside it
             placeholder, _, path = asked.path.partition(b"/")
-            found = self._admissions.find(placeholder, asked.node)
-            if found is not None and found.access.login:
-                return found, path
-            raise _unknown()
-        given = [value for name, value in asked.headers if name in KEY_FIELDS]
-        for value in (*given, key_in_query(asked.query)):
+            given, login = [placeholder], True
+        else:
+            given, path, login = [value for name, value in asked.headers if name in KEY_FIELDS], asked.path, False
+            given.append(key_in_query(asked.query))
+        for value in given:
             is_bearer = value[: len(_BEARER)].lower() == _BEARER
-            found = self._admissions.find(value[len(_BEARER) :].strip() if is_bearer else value, asked.node)
-            if found is not None and not found.access.login:
-                return found, asked.path
+            found = self._admissions.get(digest_of(value[len(_BEARER) :].strip() if is_bearer else value))
+            if found is not None and (found.access.login, found.access.node) == (login, asked.node):
+                return found, path
         raise _unknown()
 
     async def _connected(self) -> "Upstreams":

@@ -473,9 +473,9 @@ async def serve_kernel(
             ),
             shutdown=cast(ShutdownSignal, shutdown),
             upgrade=cast(Upgrade, NoUpgrade()),
+            gateway=Gateway(f"http://127.0.0.1:{port}", {} if environ is None else environ, str(root)),
         ),
         nodes=NodeAccess(cast(Nodes, NoNodes()), NodeDoor()),
-        gateway=Gateway(f"http://127.0.0.1:{port}", {} if environ is None else environ, str(root)),
         memory=MemoryAccess(
             history=recall,
             vectors=EmbeddingClient(

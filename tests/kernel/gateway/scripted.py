@@ -138,7 +138,7 @@ class Door:
 
     @property
     def gateway(self) -> Gateway:
-        return self.kernel.services.gateway
+        return self.kernel.services.kernel.gateway
 
     def admit(
         self,

@@ -54,12 +54,8 @@ def everything(path: str) -> Rows:
         found[table] = [dict(zip(names, row, strict=True)) for row in cursor]
     connection.close()
     found["sqlite_sequence"] += found.pop("sequences", [])
-    assert (
-        found.pop("exchanges", [])
-        == found.pop("creations", [])
-        == []
-        == [row for row in found["workflows"] if row.pop("open", 0)]
-    )
+    assert found.pop("exchanges", []) == []
+    assert found.pop("creations", []) == [] == [row for row in found["workflows"] if row.pop("open", 0)]
     found["sqlite_sequence"].sort(key=lambda row: str(row["name"]))
     return found
 
