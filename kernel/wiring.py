@@ -160,6 +160,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         numbers=_numbers(base, watchdog, os.path.dirname(database.path)),
         shutdown=shutdown,
         upgrade=upgrade,
+        gateway=base.gateway,
     )
     services = Services(
         store=StoreAccess(
@@ -177,7 +178,6 @@ def build(boot: Boot, database: Database) -> Kernel:
         kernel=control,
         memory=memory,
         nodes=NodeAccess(nodes, door),
-        gateway=base.gateway,
     )
     followers, alarms = _followers(base, files_mirror, services)
     return Kernel(

@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from kernel.api.connection import ADMITTED, FLUSH, NODE, RECEIVE_QUEUE, WIRE, ReceiveQueue
+from kernel.api.connection import ADMITTED, FLUSH, NODE, RECEIVE_QUEUE, RELEASE, WIRE, ReceiveQueue
 from kernel.api.dispatch import ASKED, NO_ARGS, RawRequest, dispatch
 from kernel.api.mcp.calls import ToolDispatcher, answer_call, by_nobody
 from kernel.api.mcp.endpoint import McpEndpoint
@@ -170,9 +170,9 @@ class ApiApp:
             if not node:  # a node has its own address
                 self.guard.check(fields)
             path, query, headers = scope["raw_path"].removeprefix(PREFIX), scope["query_string"], scope["headers"]
-            asked = Asked(scope["method"], path, query, headers, receive, send, scope[FLUSH], node)
+            asked = Asked(scope["method"], path, query, headers, receive, send, scope[FLUSH], scope[RELEASE], node)
             queue: ReceiveQueue = scope[RECEIVE_QUEUE]
-            await self.services.gateway.answer(asked, queue.leaving, scope[ADMITTED])
+            await self.services.kernel.gateway.answer(asked, queue.leaving, scope[ADMITTED])
         except Exception as error:  # noqa: BLE001 - the boundary: a failing request is answered
             await send_and_drain(problem_reply(refusal_of(error)), receive, send)
 

@@ -6,7 +6,6 @@ the most connections is aborted. Log lines that any client can cause are limited
 
 import errno
 import logging
-import os
 import resource
 import socket
 from collections.abc import Iterable
@@ -27,7 +26,6 @@ from kernel.operations.context import Services
 from kernel.operations.events import goodbye
 from kernel.operations.node_door import as_socket
 from kernel.policy.access import ADMIN, ADMIN_NAME, NO_TOKEN, NODE, RECORD, Shares, holder_over_limit, shares
-from kernel.services.handover import HandedConnection
 from protocol.discovery import authorities
 
 logger = logging.getLogger(__name__)
@@ -74,7 +72,6 @@ class HttpServer:
 
     def __init__(self, app: ApiApp, limits: Shares) -> None:
         self._limits = limits
-        self._held = app.services.gateway.held
         config = Config()
         config.keep_alive_timeout = KEEP_ALIVE_SECONDS
         config.keep_alive_max_requests = 10**9
@@ -112,9 +109,7 @@ class HttpServer:
         ``node``: name of the node that forwards it.
         """
         complain = partial(self._complaints.say, "request.malformed")
-        connection = Connection(
-            self._app, self._config, self._context, stream, self._asked_by, complain, begun, node, self._held
-        )
+        connection = Connection(self._app, self._config, self._context, stream, self._asked_by, complain, begun, node)
         self._put(connection, f"{NODE}{node}" if node else NO_TOKEN)
         try:
             await connection.run()
@@ -129,11 +124,6 @@ class HttpServer:
         """Serve one connection that ``node`` forwards. kernel.api.entry restricts its requests."""
         async with as_socket(stream) as socket_stream:
             await self.serve(socket_stream, node=node)
-
-    def waiting(self) -> tuple[HandedConnection, ...]:
-        """Return copies of the connections whose request waits for the end of an upgrade."""
-        held = [one for one in self._holder if one.waiting and not one.node and one.stream.socket.fileno() >= 0]
-        return tuple(HandedConnection(os.dup(one.stream.socket.fileno()), one.waiting) for one in held)
 
     async def drain(self, grace_seconds: float, *, hears_fresh: bool = False) -> None:
         """Close idle connections immediately, the others after their answer, within ``grace_seconds``.
@@ -224,16 +214,16 @@ async def serve(
                 services.nodes.door.close()
                 accepting.cancel_scope.cancel()
             store.feed.live(goodbye(store.now_ms()))
+            if kernel.shutdown.hands_over:
+                kernel.gateway.release_waiting()
             if not kernel.shutdown.hands_over:
                 serving.start_soon(calls.fail_after, CALLS_GRACE_SECONDS)
             handing_over = kernel.shutdown.hands_over
             await server.drain(HANDING_OVER_SECONDS if handing_over else GRACE_SECONDS, hears_fresh=handing_over)
-            if handing_over:
-                kernel.upgrade.connections = server.waiting()
             serving.cancel_scope.cancel()
         finally:
             server.abort()
-            await services.gateway.aclose()
+            await kernel.gateway.aclose()
 
 
 class LazyQuart:

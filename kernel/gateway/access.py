@@ -60,6 +60,8 @@ class Admission(msgspec.Struct, eq=False):
     count: Count
     record: Record | None = None
     requests: set[trio.CancelScope] = msgspec.field(default_factory=set)
+    flying: int = 0
+    """Number of requests that the provider is answering."""
     dismissed: bool = False
 
     def enter(self, scope: trio.CancelScope) -> None:
@@ -75,36 +77,8 @@ class Admission(msgspec.Struct, eq=False):
                 raise Refused("forbidden", f"model {model[:100]!a} is not a model of this agent")
 
 
-class Admissions:
-    """Admitted attempts by placeholder."""
-
-    def __init__(self) -> None:
-        self._by_digest: dict[bytes, Admission] = {}
-
-    def put(self, placeholder: str, admission: Admission) -> None:
-        """Admit an attempt."""
-        self._by_digest[_digest(placeholder.encode())] = admission
-
-    def remove(self, attempt: str) -> None:
-        """Remove an attempt, and cancel its open requests."""
-        for digest, admission in list(self._by_digest.items()):
-            if admission.access.attempt == attempt:
-                del self._by_digest[digest]
-                admission.dismissed = True
-                for scope in list(admission.requests):
-                    scope.cancel()
-
-    def find(self, placeholder: bytes, node: str) -> Admission | None:
-        """Return the attempt that has ``placeholder`` and whose requests arrive through ``node``, or None."""
-        admission = self._by_digest.get(_digest(placeholder))
-        return admission if admission is not None and admission.access.node == node else None
-
-    def busy(self) -> tuple[str, ...]:
-        """Return the attempts with open requests."""
-        return tuple(one.access.attempt for one in self._by_digest.values() if one.requests)
-
-
-def _digest(placeholder: bytes) -> bytes:
+def digest_of(placeholder: bytes) -> bytes:
+    """Return the digest under which a placeholder is known."""
     return hashlib.sha256(placeholder).digest()
 
 

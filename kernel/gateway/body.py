@@ -21,23 +21,23 @@ MEMORY_BYTES: Final = 1024 * 1024
 BODY_BYTES: Final = 64 * 1024 * 1024
 PART_SECONDS: Final = 60.0
 """Maximum time between two parts of a body."""
-_INLINE_BYTES: Final = 128 * 1024
+_INLINE_BYTES: Final = 256 * 1024
 """Size up to which a body is parsed without a thread."""
 _OUTLINE_BYTES: Final = 8 * 1024 * 1024
 
 
 class RequestBody:
-    """Complete body of a request. ``size`` is its length in bytes."""
+    """Complete body of a request. ``data`` is empty if the body is in a file."""
 
     def __init__(self, data: bytes, file: IO[bytes] | None = None, size: int = 0) -> None:
-        self._data = data
+        self.data = data
         self._file = file
         self.size = size or len(data)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Yield the content once."""
         if self._file is None:
-            data, self._data = self._data, b""
+            data, self.data = self.data, b""
             yield data
             return
         await trio.to_thread.run_sync(self._file.seek, 0)
@@ -132,13 +132,8 @@ class Outline:
         return bytes(self._kept) + self._unread
 
 
-class _Named(msgspec.Struct):
-    model: str
-    models: object = None
-    """Further models in requests to some compatible endpoints."""
-
-
-_named: Final = msgspec.json.Decoder(_Named)
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_SHORTEST_MEMBER: Final = len(',"model":1')
 
 
 async def models_in(document: bytes) -> tuple[str, ...]:
@@ -150,19 +145,20 @@ async def models_in(document: bytes) -> tuple[str, ...]:
 
 def _models_in(document: bytes) -> tuple[str, ...]:
     try:
-        found = _named.decode(document)
-        lower = document.lower()
-        # Parsers differ in duplicate keys, and some ignore case. Usually, no second key can exist.
-        if lower.count(b'"model"') != 1 or b"\\u004" in lower or b"\\u006" in lower:
-            outermost: list[str] = []
+        members = _members.decode(document)
+        # Parsers differ in duplicate keys, and some ignore case. Usually, no space is left for another key.
+        known = sum(len(key) + len(value) + len('"":,') for key, value in members.items()) + 1
+        keys = [key.lower() for key in members]
+        if len(document) - known >= _SHORTEST_MEMBER:
 
             def note_keys(pairs: list[tuple[str, object]]) -> None:
-                outermost[:] = [key.lower() for key, _ in pairs]
+                keys[:] = [key.lower() for key, _ in pairs]  # the outermost object is the last one
 
             json.loads(document, object_pairs_hook=note_keys)
-            if outermost.count("model") != 1:
-                raise bad_request("the body names its model twice")
+        if keys.count("model") != 1 or keys.count("models") > 1:
+            raise bad_request("the body must name its model once")
+        model = msgspec.json.decode(members.get("model", b""), type=str)
+        others = msgspec.json.decode(members.get("models", b"[]"))  # of some compatible endpoints
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise bad_request(f"the body does not name its model: {str(error)[:200]}") from error
-    others = found.models if isinstance(found.models, list) else []
-    return (found.model, *(str(one) for one in others))
+    return (model, *(str(one) for one in others)) if isinstance(others, list) else (model,)

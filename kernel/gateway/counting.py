@@ -64,17 +64,24 @@ class ResponseUsage:
             self._held += piece
 
     def _look(self) -> None:
-        line, self._dropping = bytes(self._held), False
+        text, self._dropping = bytes(self._held), False
         self._held.clear()
-        if b"TokenCount" in line:
-            self._found |= {name.decode(): int(count) for name, count in _GEMINI.findall(line)}
-        if _WORD not in line:
-            return
-        said = decoded(line.removeprefix(BOM_UTF8).removeprefix(_DATA).strip(), object)
+        if not self._read(text) and not self.streams:  # a stream that its head does not call one
+            for line in text.splitlines():
+                self._read(line)
+
+    def _read(self, text: bytes) -> bool:
+        """Note the usage in a line or document. Return whether that is done."""
+        if b"TokenCount" in text:
+            self._found |= {name.decode(): int(count) for name, count in _GEMINI.findall(text)}
+        if _WORD not in text:
+            return True
+        said = decoded(text.removeprefix(BOM_UTF8).removeprefix(_DATA).strip(), object)
         for part in (said, *(_inner(said, name) for name in ("message", "response"))):
             usage = _inner(part, "usage")
             if isinstance(usage, Mapping):
                 self._found |= {key: value for key, value in usage.items() if value is not None}
+        return said is not None
 
 
 def _inner(value: object, name: str) -> object:

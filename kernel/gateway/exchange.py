@@ -8,7 +8,7 @@ import trio
 from kernel.gateway.access import Admission, WireRecord
 from kernel.gateway.body import Receive, RequestBody, models_in, read_body
 from kernel.gateway.counting import ResponseUsage
-from kernel.gateway.table import DIALECTS, Endpoint, HeaderList, find, request_fields, response_fields
+from kernel.gateway.table import DIALECTS, PREFIX, Endpoint, HeaderList, find, request_fields, response_fields
 from protocol.errors import Refused
 from protocol.redaction import Redaction
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 RECORDED_BYTES: Final = 4 * 1024 * 1024
 """Length to which a recorded response is cut."""
 RECORD_SECONDS: Final = 10.0
+_OF_BODY: Final = frozenset({b"content-length", b"transfer-encoding", b"expect"})
 ERROR_BYTES: Final = 256 * 1024
 """Length to which the body of an error is cut, from which the key has to be removed."""
 
@@ -27,7 +28,10 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class Asked(NamedTuple):
-    """Request as it arrived. ``flush`` sends the head of the response before its body."""
+    """Request as it arrived.
+
+    ``flush`` sends the head of the response before its body.
+    """
 
     method: str
     path: bytes
@@ -37,6 +41,8 @@ class Asked(NamedTuple):
     receive: Receive
     send: Send
     flush: Callable[[], Awaitable[None]]
+    release: Callable[[], int]
+    """Returns a duplicate of the connection's descriptor, and closes the connection here."""
     node: str = ""
 
 
@@ -57,6 +63,8 @@ class Exchange:
 
     def __init__(self, admission: Admission, endpoint: Endpoint, asked: Asked) -> None:
         self.started = False
+        self.waiting: RequestBody | None = None
+        """The body, while the request waits to be forwarded."""
         self._status: int | None = None
         self._seen = bytearray()
         """Start of the response, for a recording."""
@@ -67,7 +75,7 @@ class Exchange:
         self._provider = admission.access.provider
         self._key = "" if admission.access.login else self._provider.api_key or ""
 
-    async def run(self, upstreams: Callable[[], Awaitable["Upstreams"]], folder: str) -> None:
+    async def run(self, connected: Callable[[], Awaitable["Upstreams"]], folder: str) -> None:
         """Answer the request. A response that breaks off is left without an end.
 
         Raises Refused before the response has started, OSError.
@@ -81,11 +89,16 @@ class Exchange:
             self._admission.check_models(models)
             request = document if self._admission.record is not None else b""
             del document
+            self.waiting = body
             await self._admission.may()
+            upstreams = await connected()
+            self.waiting = None
+            self._admission.flying += 1
             began = trio.current_time()
             try:
-                await self._forward(await upstreams(), body, models[0])
+                await self._forward(upstreams, body, models[0])
             finally:
+                self._admission.flying -= 1
                 if self._admission.record is not None:
                     ms = round((trio.current_time() - began) * 1000)
                     told = WireRecord(models[0], request, bytes(self._seen), self._status, ms, not self._ended)
@@ -93,6 +106,16 @@ class Exchange:
                         await self._admission.record(told)
         finally:
             body.close()
+
+    def release(self) -> tuple[int, bytes] | None:
+        """Return the descriptor of the connection and the whole request if it waits and is in memory; else None."""
+        asked, data = self._asked, b"" if self.waiting is None else self.waiting.data
+        if not data or asked.node:
+            return None
+        query = b"?" + asked.query if asked.query else b""
+        lines = [b"%s: %s" % field for field in asked.headers if field[0] not in _OF_BODY]
+        head = [b"POST " + PREFIX + asked.path + query + b" HTTP/1.1", *lines, b"content-length: %d" % len(data)]
+        return asked.release(), b"\r\n".join(head) + b"\r\n\r\n" + data
 
     async def _forward(self, upstreams: "Upstreams", body: RequestBody, model: str) -> None:
         from kernel.gateway.upstream import UpstreamFailed  # noqa: PLC0415  (imported with ``upstreams``)

@@ -63,18 +63,10 @@ _CONNECTION: Final = frozenset(
 """Header fields of one connection, which are not forwarded."""
 _OWN: Final = frozenset(
     {
-        b"accept-encoding",
-        b"content-length",
-        b"cookie",
-        b"expect",
-        b"forwarded",
-        b"host",
-        b"origin",
-        b"referer",
-        b"via",
-        b"x-real-ip",
+        b"accept-encoding", b"content-length", b"cookie", b"expect", b"forwarded", b"host", b"origin", b"referer",
+        b"via", b"x-real-ip",
     }
-)
+)  # fmt: skip
 """Further fields of requests that are not forwarded, beside x-forwarded-*."""
 
 HeaderList = list[tuple[bytes, bytes]]
@@ -86,7 +78,6 @@ class Endpoint(NamedTuple):
     path: bytes
     query: bytes
     model: str | None
-    queried_key: bytes
 
 
 def find(dialect: str, method: str, path: bytes, query: bytes) -> Endpoint | None:
@@ -98,7 +89,7 @@ def find(dialect: str, method: str, path: bytes, query: bytes) -> Endpoint | Non
     if found is None or not rules.query.issuperset(kept) or len(parts) > len(rules.query) + 1:
         return None
     model = found.groupdict().get("model")
-    return Endpoint(path, b"&".join(kept), None if model is None else model.decode(), key_in_query(query))
+    return Endpoint(path, b"&".join(kept), None if model is None else model.decode())
 
 
 def key_in_query(query: bytes) -> bytes:

@@ -243,6 +243,7 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     numbers: KernelNumbers
     shutdown: ShutdownSignal
     upgrade: Upgrade
+    gateway: Gateway
 
 
 class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
@@ -266,7 +267,7 @@ class NodeAccess(msgspec.Struct, frozen=True):
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
-    """The service records, and the gateway to model providers."""
+    """The six service records."""
 
     store: StoreAccess
     files: ProjectFiles
@@ -274,7 +275,6 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     kernel: KernelControl
     memory: MemoryAccess
     nodes: NodeAccess
-    gateway: Gateway
 
 
 def not_running(store: StoreAccess, files: ProjectFiles, space: str, what: str = "") -> Refused:

@@ -60,13 +60,6 @@ class HandedAttempt(msgspec.Struct, frozen=True, kw_only=True):
         return (*self.handle.descriptors, *self.prepared.descriptors)
 
 
-class HandedConnection(msgspec.Struct, frozen=True):
-    """Connection with a model request that waits for the end of the upgrade, and the part of it that was read."""
-
-    descriptor: int
-    begun: bytes
-
-
 def without_prompt(frame: StartFrame) -> StartFrame:
     """Return ``frame`` without the prompt that its worker already has, which may be megabytes."""
     start = msgspec.structs.replace(frame.start, system="", messages=(), message="", entries=(), source_text="")
@@ -94,16 +87,23 @@ class HandedUpgrade(msgspec.Struct, frozen=True, kw_only=True):
     """Time at which attempts stopped, in seconds of CLOCK_BOOTTIME."""
 
 
+class HandedConnection(msgspec.Struct, frozen=True):
+    """Connection with a complete request that waits for the next process; ``begun`` is the request."""
+
+    descriptor: int
+    begun: bytes
+
+
 class KernelHandover(msgspec.Struct, frozen=True, kw_only=True):
     """Table that one kernel process hands to the next; new fields need a default."""
 
     format: int = FORMAT
     upgrade: HandedUpgrade
     attempts: tuple[HandedAttempt, ...] = ()
-    connections: tuple[HandedConnection, ...] = ()
     children: tuple[int, ...] = ()
     """Process ids of children that exit by themselves and have to be reaped."""
     safe_mode: bool = False
+    connections: tuple[HandedConnection, ...] = ()
     signals: tuple[int, ...] = ()
     """Received signals that were not yet handled."""
 

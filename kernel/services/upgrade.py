@@ -27,7 +27,6 @@ from kernel.services.attempts import Attempts
 from kernel.services.dispatcher import Dispatcher
 from kernel.services.handover import (
     HandedAttempt,
-    HandedConnection,
     HandedUpgrade,
     KernelHandover,
     KernelProgram,
@@ -85,8 +84,6 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
     """Requested program, which is executed when this process leaves."""
     report: UpgradeReport = UpgradeReport(id="", state="none", before="", to="")
     leaving: trio.Event = msgspec.field(default_factory=trio.Event)
-    connections: tuple[HandedConnection, ...] = ()
-    """Connections whose model requests the next process answers."""
     _asked: trio.Event = msgspec.field(default_factory=trio.Event)
     _children: tuple[int, ...] = ()
     _began: float = 0.0
@@ -255,7 +252,6 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
         return KernelHandover(
             upgrade=HandedUpgrade(id=self.report.id, before=self.version, to=self.report.to, began=self._began),
             attempts=attempts,
-            connections=self.connections,
             children=children_of(attempts, self._children),
             safe_mode=self.safe_mode.is_set(),
             signals=signals,

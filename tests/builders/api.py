@@ -383,6 +383,8 @@ async def serve_kernel(
     *,
     on_disk: bool = False,
     answer_seconds: float = ANSWER_SECONDS,
+    listener: socket.socket | None = None,
+    waiting: Iterable[tuple[socket.socket, bytes]] = (),
 ) -> AsyncGenerator[ServedKernel, None]:
     """A served kernel for the length of the block; leaving it stops it as a kernel stops.
 
@@ -395,7 +397,7 @@ async def serve_kernel(
     reader = Reader(database=database)
     catalog = Catalog(root / "project")
     contexts = PersonalContexts(catalog, root / "state/contexts")
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = listener or socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     shutdown = RecordedShutdown()
     built = ServedKernel(port, shutdown.asked)
@@ -471,9 +473,9 @@ async def serve_kernel(
             ),
             shutdown=cast(ShutdownSignal, shutdown),
             upgrade=cast(Upgrade, NoUpgrade()),
+            gateway=Gateway(f"http://127.0.0.1:{port}", {} if environ is None else environ, str(root)),
         ),
         nodes=NodeAccess(cast(Nodes, NoNodes()), NodeDoor()),
-        gateway=Gateway(f"http://127.0.0.1:{port}", {} if environ is None else environ, str(root)),
         memory=MemoryAccess(
             history=recall,
             vectors=EmbeddingClient(
@@ -492,7 +494,7 @@ async def serve_kernel(
     )
 
     async def serving(*, task_status: trio.TaskStatus[None]) -> None:
-        await serve(services, listener, task_status=task_status)
+        await serve(services, listener, waiting, task_status=task_status)
         built.served.set()
 
     async with trio.open_nursery() as nursery:

@@ -178,11 +178,12 @@ def step_lines(found: dict[str, Any], screen: Screen, *, full: bool = False) -> 
 def wire_lines(found: dict[str, Any], screen: Screen) -> list[str]:
     lines: list[str] = []
     for one in found["exchanges"]:
-        head = f"{one['n']}  attempt {one['attempt']}  {one['at']}  {one['model']}  {one['status']}  {one['ms']} ms"
+        status = "no response" if one["status"] is None else f"status {one['status']}"
+        head = f"#{one['n']} attempt {one['attempt']}, {one['at']}, {one['model']}, {status}, {one['ms']} ms"
         lines += ["", screen.style(one_line(head), "bold")]
         for body in (one["request"], one["response"]):
             text = body if isinstance(body, str) else json.dumps(body, indent=2, ensure_ascii=False)
-            lines += ["", *_text(text)]
+            lines += ["", *_text(text)] if body is not None else []
     return lines[1:] or ["nothing was recorded: set recording: on for the agent or the project"]
 
 

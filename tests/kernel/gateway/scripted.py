@@ -138,7 +138,7 @@ class Door:
 
     @property
     def gateway(self) -> Gateway:
-        return self.kernel.services.gateway
+        return self.kernel.services.kernel.gateway
 
     def admit(
         self,
@@ -152,9 +152,10 @@ class Door:
         login: bool = False,
         may: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
         record: Record | None = None,
+        placeholder: str | None = None,
     ) -> str:
         """Admit an attempt whose provider is at ``url``. Returns its placeholder."""
-        placeholder = new_placeholder(attempt)
+        placeholder = placeholder or new_placeholder(attempt)
         provider = Provider(name="acme", dialect=dialect, base_url=url, api_key=key)
         access = ModelAccess(attempt=attempt, provider=provider, models=models, node=node, login=login)
         self.gateway.admit(access, placeholder, may, lambda model, usage: self.counted.append((model, usage)), record)

@@ -37,8 +37,9 @@ DOCUMENTS = {"anthropic": {"usage": ANTHROPIC}, "chat": {"usage": CHAT}, "respon
 
 @pytest.mark.parametrize("api", STREAMS)
 @pytest.mark.parametrize("size", [1, 7, 1_000_000])
-def test_a_stream_is_counted_in_pieces_of_any_size(api: str, size: int) -> None:
-    counting, stream = ResponseUsage(streams=True), STREAMS[api]
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_stream_is_counted_in_pieces_of_any_size(api: str, size: int, declared: bool) -> None:
+    counting, stream = ResponseUsage(streams=declared), STREAMS[api]
     for at in range(0, len(stream), size):
         counting.feed(stream[at : at + size])
     assert counting.end() == SPENT

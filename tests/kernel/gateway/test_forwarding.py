@@ -1,6 +1,8 @@
 """What an attempt asks its model reaches the provider with the real key, and comes back as it is and at once."""
 
 import json
+import socket
+from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -14,6 +16,7 @@ import trio.testing
 from kernel.gateway.access import worker_provider
 from protocol.instruction import Usage
 from protocol.ipc import Provider
+from tests.builders.api import serve_kernel
 from tests.kernel.gateway.scripted import BODY, KEY, PATHS, Door, Hit, Line, credential, upstream
 from tests.kernel.services.test_webhooks import LOOPBACK, Authority
 
@@ -267,7 +270,7 @@ async def test_nothing_is_asked_beyond_the_allowance_and_the_wait_ends_with_the_
 
         nursery.start_soon(ask)
         await waiting.wait()
-        assert door.gateway.busy() == ("i1-1",)
+        assert door.gateway.busy() == ()
         door.gateway.dismiss("i1-1")
     assert (answers, provider.hits) == ([401], [])
 
@@ -322,3 +325,40 @@ async def test_a_proxy_of_the_environment_is_used(door: Door, environ: dict[str,
     (hit,) = proxy.hits
     assert hit.target == f"{PROXIED}/chat/completions"
     assert (hit.fields["authorization"], hit.fields["proxy-authorization"]) == (f"Bearer {KEY}", "Basic dXNlcjp3b3Jk")
+
+
+@pytest.mark.parametrize("held", [True, False])
+async def test_a_request_that_waits_is_answered_by_the_next_process(door: Door, tmp_path: Path, held: bool) -> None:
+    waiting = trio.Event()
+
+    async def never() -> None:
+        waiting.set()
+        await trio.sleep_forever()
+
+    async with upstream() as provider, trio.open_nursery() as nursery:
+        placeholder = door.admit(provider.url, may=never)
+        answers: list[httpx2.Response] = []
+
+        async def ask() -> None:
+            answers.append(await door.ask(placeholder))
+
+        nursery.start_soon(ask)
+        await waiting.wait()
+        door.gateway.release_waiting()
+        ((descriptor, begun),) = door.gateway.released
+        listener = socket.create_server(("127.0.0.1", 0))  # of another port than the first kernel's
+        here = f"127.0.0.1:{listener.getsockname()[1]}"
+        handed = socket.socket(fileno=descriptor), begun.replace(door.kernel.host.encode(), here.encode())
+        async with serve_kernel(tmp_path / "next", listener=listener, waiting=[handed]) as kernel:
+            after = Door(kernel)
+            if held:
+                after.gateway.hold(checks=True)
+                await trio.testing.wait_all_tasks_blocked(0.05)
+            after.admit(provider.url, placeholder=placeholder)
+            after.gateway.release()
+            with trio.fail_after(5):
+                while not answers:
+                    await trio.testing.wait_all_tasks_blocked(0.01)
+        nursery.cancel_scope.cancel()
+    assert [answer.status_code for answer in answers] == [200]
+    assert json.loads(provider.hits[0].body) == BODY
