@@ -7,6 +7,7 @@ of every process below the kernel, and all files. ``scripts/soak keys RUNS`` rep
 import json
 import os
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -138,6 +139,14 @@ def inspected(project: Project, tmp_path: Path, api: ScriptedApi, name: str) -> 
 
 def test_the_search_finds_what_is_there() -> None:
     assert any(place.startswith("memory") for place in places(psutil.Process(), KEY.encode()))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can hide the memory of a process")
+def test_the_kernel_hides_its_memory() -> None:
+    call = (
+        "import ctypes; from kernel.boot.arguments import hide_memory; hide_memory(); print(ctypes.CDLL(None).prctl(3))"
+    )
+    assert subprocess.run([sys.executable, "-c", call], capture_output=True, check=True).stdout == b"0\n"
 
 
 @pytest.mark.promise("P18")
