@@ -423,8 +423,8 @@ class AgentDefinition(StrictStruct, frozen=True, kw_only=True, tag_field="entry"
     """Requirements for the machine that runs the agent: ``{labels: [gpu], memory: 8GB, gpus:
     1}``. Unset: the kernel's machine."""
     recording: Recording | None = None
-    """Recording of the model requests: ``on``, ``off``, or ``errors`` alone. Default: that of the project; ``off`` with
-    ``login: true``."""
+    """Recording of the model requests: ``on``, ``off``, or ``errors`` alone. Default: the project's value, or
+    ``off`` with ``login: true``."""
     login: bool = False
     """``true``: the agent's program (claude, codex, opencode, acp) uses your personal login. It needs trust."""
     cli: CliExtras = CliExtras()

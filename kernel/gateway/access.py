@@ -6,12 +6,13 @@ A placeholder is compared by its digest, so that the duration of a comparison re
 import hashlib
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import trio
 
 from kernel.gateway.table import DIALECTS
+from kernel.store.exchanges import WireRecord
 from protocol.errors import Refused
 from protocol.instruction import Usage
 from protocol.ipc import Provider
@@ -22,18 +23,6 @@ _RANDOM_BYTES: Final = 16
 
 May = Callable[[], Awaitable[None]]
 Count = Callable[[str, Usage], None]
-
-
-class WireRecord(NamedTuple):
-    """Exchange for a recording. ``status`` is None without a response; ``broken``: the response broke off."""
-
-    model: str
-    request: bytes
-    """The body, or an outline of a body that is not kept in memory."""
-    response: bytes
-    status: int | None
-    ms: int
-    broken: bool
 
 
 Record = Callable[[WireRecord], Awaitable[None]]

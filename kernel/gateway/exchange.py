@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import trio
 
-from kernel.gateway.access import Admission, WireRecord
+from kernel.gateway.access import Admission
 from kernel.gateway.body import Receive, RequestBody, models_in, read_body
 from kernel.gateway.counting import ResponseUsage
 from kernel.gateway.table import DIALECTS, PREFIX, Endpoint, HeaderList, find, request_fields, response_fields
+from kernel.store.exchanges import WireRecord
 from protocol.errors import Refused
 from protocol.redaction import Redaction
 

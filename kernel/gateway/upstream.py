@@ -55,7 +55,7 @@ class Upstreams:
             if origin not in self._pools:
                 async with self._building:
                     if origin not in self._pools:
-                        self._pools[origin] = await trio.to_thread.run_sync(_new_pool, origin, self._environ)
+                        self._pools[origin] = await trio.to_thread.run_sync(new_pool, origin, self._environ)
             address = httpcore2.URL(scheme=parts.scheme, host=parts.hostname or "", port=parts.port, target=target)
             request = httpcore2.Request("POST", address, headers=fields, content=body, extensions=_TIMEOUT)
             response = await self._pools[origin].handle_async_request(request)
@@ -79,8 +79,9 @@ class Upstreams:
                 await pool.aclose()
 
 
-def _new_pool(origin: str, environ: Mapping[str, str]) -> httpcore2.AsyncConnectionPool:
-    proxy = _proxy(origin, environ)
+def new_pool(origin: str, environ: Mapping[str, str]) -> httpcore2.AsyncConnectionPool:
+    """Return the connections to ``origin``, with its proxy."""
+    proxy = proxy_for(origin, environ)
     # A context with certificates takes 40-70 ms, and plain connections do not need it.
     plain = origin.startswith("http:") and not (proxy or "").startswith("https:")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else httpx2.create_ssl_context()
@@ -97,7 +98,7 @@ def _new_pool(origin: str, environ: Mapping[str, str]) -> httpcore2.AsyncConnect
     )
 
 
-def _proxy(origin: str, environ: Mapping[str, str]) -> str | None:
+def proxy_for(origin: str, environ: Mapping[str, str]) -> str | None:
     """Return the proxy for ``origin`` according to the variables that curl reads; none for this machine."""
 
     def value(name: str) -> str:

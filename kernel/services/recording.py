@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 import msgspec
 import trio
 
-from kernel.gateway.access import Record, WireRecord
+from kernel.gateway.access import Record
 from kernel.store import exchanges
-from kernel.store.exchanges import RecordedExchange
+from kernel.store.exchanges import WireRecord
 from kernel.store.transitions.lease import Leased
 from kernel.store.writer import CommitWriter
 from protocol.agent import AgentDefinition
@@ -60,20 +60,16 @@ class WireRecorder(msgspec.Struct, frozen=True, kw_only=True):
         failed = record.status is None or record.status >= 400 or record.broken
         if self.errors_only and not failed:
             return
-        ended_ms = self.now_ms()
-        exchange = await trio.to_thread.run_sync(self._exchange, record, ended_ms - record.ms)
-        try:
-            await self.writer.commit(exchanges.add, self.instruction, self.epoch, exchange)
-        except Refused as refused:
-            logger.warning("recording.failed %s: %s", self.instruction, refused.text)
-
-    def _exchange(self, record: WireRecord, at_ms: int) -> RecordedExchange:
-        redaction = Redaction(self.secrets)
+        at_ms, redaction = self.now_ms() - record.ms, Redaction(self.secrets)
 
         def shown(body: bytes) -> bytes:
             text = redaction.of(body.decode("utf-8", "surrogateescape"))
             return text.encode("utf-8", "surrogateescape")
 
-        return RecordedExchange(
-            record.model, shown(record.request), shown(record.response), record.status, at_ms, record.ms
-        )
+        request = await trio.to_thread.run_sync(shown, record.request)
+        response = await trio.to_thread.run_sync(shown, record.response)
+        kept = record._replace(request=request, response=response)
+        try:
+            await self.writer.commit(exchanges.add, self.instruction, self.epoch, kept, at_ms)
+        except Refused as refused:
+            logger.warning("recording.failed %s: %s", self.instruction, refused.text)

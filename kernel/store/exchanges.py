@@ -20,15 +20,16 @@ INSTRUCTION_BYTES: Final = 64 * 1024 * 1024
 PAGE_BYTES: Final = 4 * 1024 * 1024
 
 
-class RecordedExchange(NamedTuple):
-    """Exchange to store. ``status`` is None if there was no response."""
+class WireRecord(NamedTuple):
+    """Exchange to store. ``status`` is None without a response; ``broken``: the response broke off."""
 
     model: str
     request: bytes
+    """The body, or an outline of a large body."""
     response: bytes
     status: int | None
-    at_ms: int
     ms: int
+    broken: bool = False
 
 
 ALL: Final = """
@@ -46,7 +47,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 
-def add(tx: Transaction, name: str, epoch: int, exchange: RecordedExchange) -> None:
+def add(tx: Transaction, name: str, epoch: int, exchange: WireRecord, at_ms: int) -> None:
     """Store ``exchange`` as the last one of the instruction ``name``, unless its exchanges have reached their limit."""
     instruction = number_of(name, "i") or 0
     stored = [(n, request) for n, _, _, request, *_ in _requests(tx.conn, instruction)]
@@ -58,7 +59,7 @@ def add(tx: Transaction, name: str, epoch: int, exchange: RecordedExchange) -> N
     if used + len(between) + len(exchange.response) > INSTRUCTION_BYTES:
         return
     request, response = put(tx, between, instruction), put(tx, exchange.response, instruction)
-    told = (exchange.status, exchange.at_ms, exchange.ms)
+    told = (exchange.status, at_ms, exchange.ms)
     tx.conn.execute(INSERT, (instruction, n + 1, epoch, exchange.model, request, head, tail, response, *told))
 
 

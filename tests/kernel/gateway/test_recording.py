@@ -6,10 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from kernel.gateway.access import WireRecord
 from kernel.services.recording import recorder_for
 from kernel.store import exchanges
-from kernel.store.exchanges import RecordedExchange
+from kernel.store.exchanges import WireRecord
 from kernel.store.transitions.lease import Leased, lease
 from kernel.store.transitions.retention import instructions as with_data
 from kernel.store.transitions.retention import sweep_instructions
@@ -132,7 +131,7 @@ async def test_what_requests_repeat_is_stored_once_and_all_are_shown_whole(door:
     attempt, bodies = await leased(door.kernel), growing(40)
     keep = recorder(door, attempt, agent(recording="on"))
     for body in bodies:
-        await keep(WireRecord("m1", body, b"{}", 200, 1, broken=False))
+        await keep(WireRecord("m1", body, b"{}", 200, 1))
     stored = door.kernel.reader.now(lambda conn: conn.execute("SELECT sum(length(body)) FROM blobs").get)
     assert int(stored) < 2 * len(bodies[-1])
     report = door.kernel.reader.now(exchanges.report, attempt.instruction, 0, 1000)
@@ -151,15 +150,15 @@ async def test_recording_stops_at_its_limit(door: Door, monkeypatch: pytest.Monk
     monkeypatch.setattr(exchanges, "INSTRUCTION_BYTES", 1000)
     attempt = await leased(door.kernel)
     for n in range(3):
-        exchange = RecordedExchange("m1", b"%d" % n * 300, b"x" * 300, 200, 0, 1)
-        await door.kernel.writer.commit(exchanges.add, attempt.instruction, 1, exchange)
+        exchange = WireRecord("m1", b"%d" % n * 300, b"x" * 300, 200, 1)
+        await door.kernel.writer.commit(exchanges.add, attempt.instruction, 1, exchange, 0)
     assert door.kernel.reader.now(exchanges.report, attempt.instruction, 0, 10).total == 1
 
 
 async def test_recordings_are_deleted_with_old_work(door: Door) -> None:
     attempt = await leased(door.kernel)
-    exchange = RecordedExchange("m1", b"{}", b"{}", 200, 0, 1)
-    await door.kernel.writer.commit(exchanges.add, attempt.instruction, 1, exchange)
+    exchange = WireRecord("m1", b"{}", b"{}", 200, 1)
+    await door.kernel.writer.commit(exchanges.add, attempt.instruction, 1, exchange, 0)
     assert (await door.kernel.ask("POST", f"/instructions/{attempt.instruction}/cancel")).status == 200
     old = door.kernel.reader.now(with_data, before=LATER)
     await door.kernel.writer.commit(sweep_instructions, old, LATER)
