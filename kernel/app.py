@@ -7,12 +7,14 @@ launcher, HTTP and MCP, dispatcher. No work is leased before every part is ready
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
+import msgspec
 import trio
 
 from kernel.agents.providers import sdks_for
@@ -26,7 +28,7 @@ from kernel.policy.retry import SAFE_MODE_NOTICE
 from kernel.procs.attempt_dir import sweep
 from kernel.procs.launcher import LauncherUnknown
 from kernel.procs.procfs import reap
-from kernel.services.handover import HandedUpgrade, KernelHandover, KernelProgram
+from kernel.services.handover import HandedConnection, HandedUpgrade, KernelHandover, KernelProgram
 from kernel.services.supervision import ShutdownSignal, stop_on_signals
 from kernel.store.database import Database
 from kernel.store.schema import CannotSave, StorageFailed
@@ -195,6 +197,10 @@ async def _serve_until_stopped(
     If the process's program is replaced, attempts continue, and ``leaving`` receives the handover.
     """
     waiting = [] if responder is None else responder.close()
+    if taken is not None:
+        kernel.services.kernel.gateway.hold(checks=True)
+        handed = taken.handover.connections
+        waiting += [HeldConnection(socket.socket(fileno=one.descriptor), one.begun) for one in handed]
     kept = keep_signals()  # for signals that stop_on_signals does not handle
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stop_on_signals, kernel.shutdown, chain(boot.early_signals, kept))
@@ -204,6 +210,7 @@ async def _serve_until_stopped(
         await _start_services(kernel, nursery)
         logger.info("kernel.ready %s", kernel.services.kernel.identity.url)
         if taken is not None:
+            kernel.services.kernel.gateway.release()
             logger.info("kernel.took_over waited %.3f s", await kernel.upgrade.finish(taken.returned))
         tune_gc()
         kernel.watchdog.ready("safe mode" if kernel.safe_mode.is_set() else kernel.services.kernel.identity.url)
@@ -261,7 +268,9 @@ def _end_services(kernel: Kernel, scope: trio.CancelScope, leaving: list[Leaving
     state to ``leaving``."""
     if leaving:
         signals = (signal.SIGTERM,) if kernel.shutdown.begun() else ()
-        leaving[0] = leaving[0]._replace(handover=kernel.upgrade.hand_over(signals))
+        handover = kernel.upgrade.hand_over(signals)
+        waiting = tuple(HandedConnection(*one) for one in kernel.services.kernel.gateway.released)
+        leaving[0] = leaving[0]._replace(handover=msgspec.structs.replace(handover, connections=waiting))
     scope.cancel()
 
 

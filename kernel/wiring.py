@@ -55,6 +55,7 @@ from kernel.services.landings import Landings
 from kernel.services.logins import Logins
 from kernel.services.mirror import Mirror
 from kernel.services.mirror_files import DocumentFiles, MirrorFiles
+from kernel.services.model_requests import ModelGateway
 from kernel.services.node_cleanup import NodeCleanup
 from kernel.services.node_connection import session_with
 from kernel.services.node_trees import FilesOnNodes, NodeTrees
@@ -142,13 +143,13 @@ def build(boot: Boot, database: Database) -> Kernel:
         attempts=attempts,
         dispatcher=dispatcher,
         spawns=base.launcher,
+        gateway=base.gateway,
         writer=writer,
         version=boot.version,
         safe_mode=safe_mode,
-        trial=partial(try_version, patience_seconds=patience()),
+        trial=partial(try_version, patience_seconds=patience(), environ=base.trial_env),
         installed=KernelProgram(sys.executable, boot.arguments.words),
     )
-    numbers = _numbers(base, watchdog, os.path.dirname(database.path))
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=base.repository)
     traces_out = Traces(log=log, files=base.files, wake=feed.new_wake(telemetry.WAKING), project=base.identity.project)
     control = KernelControl(
@@ -156,9 +157,10 @@ def build(boot: Boot, database: Database) -> Kernel:
         keys=Keys(boot.token, boot.record_token),
         state=_state(boot, database, dispatcher, safe_mode, standby),
         rules=base.rules,
-        numbers=numbers,
+        numbers=_numbers(base, watchdog, os.path.dirname(database.path)),
         shutdown=shutdown,
         upgrade=upgrade,
+        gateway=base.gateway,
     )
     services = Services(
         store=StoreAccess(
@@ -211,7 +213,7 @@ def build(boot: Boot, database: Database) -> Kernel:
             *alarms,
             KernelService(
                 "idle_exit",
-                IdleExit(log.reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic).run,
+                IdleExit(log.reader, shutdown, catalog.kept_project, control.numbers.requests.told, time.monotonic).run,
             ),
             KernelService("reload", reload.run),
         ),
@@ -254,7 +256,9 @@ def _followers(
 
 def _memory(base: Foundation) -> tuple[EmbeddingProcess, Recall, MemoryAccess]:
     asking = EmbeddingProcess(base.launcher, base.worker_env.copy)
-    vectors = EmbeddingClient(files=base.files, asking=asking, state_dir=base.state_dir, now=time.monotonic)
+    vectors = EmbeddingClient(
+        files=base.files, asking=asking, gateway=base.gateway, state_dir=base.state_dir, now=time.monotonic
+    )
     history = Recall(
         path=str(base.state_dir / recall.FILE), log=base.log, wake=base.feed.new_wake(recall.WAKING), embeddings=vectors
     )
@@ -373,6 +377,7 @@ def _attempts(
         admission=Admission(reader=reader, budgets=budgets, now_ms=clock.now_ms),
         budgets=budgets,
         completer=Completer(writer=writer, now_ms=clock.now_ms, jitter=random.SystemRandom().random),
+        models=ModelGateway(gateway=base.gateway, environ=base.environ),
         in_flight=base.in_flight.working,
     )
     attempts = Attempts(services, KeptWorkers(base.state_dir / RUN))

@@ -67,6 +67,9 @@ Replicas = Annotated[int, msgspec.Meta(ge=1, le=64)]
 MaxTokens = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 
 
+Recording = Literal["on", "off", "errors"]
+
+
 class Prompt(StrictStruct, frozen=True, kw_only=True):
     """System prompt: its text or a file of the project. ``append`` is text that a workflow adds to it."""
 
@@ -423,6 +426,9 @@ class AgentDefinition(StrictStruct, frozen=True, kw_only=True, tag_field="entry"
     needs: PlaceNeeds = PlaceNeeds()
     """Requirements for the machine that runs the agent: ``{labels: [gpu], memory: 8GB, gpus:
     1}``. Unset: the kernel's machine."""
+    recording: Recording | None = None
+    """Recording of the model requests: ``on``, ``off``, or ``errors`` alone. Default: the project's value, or
+    ``off`` with ``login: true``."""
     login: bool = False
     """``true``: the agent's program (claude, codex, opencode, acp) uses your personal login. It needs trust."""
     cli: CliExtras = CliExtras()

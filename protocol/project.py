@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from protocol.agent import AgentDefinition, Duration, OpenAIApi, Rule
+from protocol.agent import AgentDefinition, Duration, OpenAIApi, Recording, Rule
 from protocol.limits import AgentBudget, StrictStruct
 from protocol.tools import ProjectTool
 
@@ -214,6 +214,9 @@ class ProjectDefinition(StrictStruct, frozen=True, kw_only=True):
     """Workflow files besides those in ``.workflows/``: name to path."""
     workspace: ProjectWorkspace = ProjectWorkspace()
     """Storage of the messages in workflows."""
+    recording: Recording = "off"
+    """Recording of the requests to model providers, for agents without their own ``recording``: ``on``, ``off``, or
+    ``errors`` alone. ``awk show INSTRUCTION --wire`` prints them."""
     conversations: bool = True
     """Whether direct messages to an agent are also written to ``.agents/<name>/conversations/``."""
     hooks: dict[str, IncomingHook] = {}

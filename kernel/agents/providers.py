@@ -184,7 +184,14 @@ def resolve(definition: AgentDefinition, project: ProjectDefinition, environ: Ma
             "auth",
             f"API key for {found.name} not found: set {' or '.join(found.keys)} in the environment of the kernel",
         )
-    provider = Provider(name=found.name, dialect=found.dialect, base_url=base_url, api_key=key, api=found.api)
+    provider = Provider(
+        name=found.name,
+        dialect=found.dialect,
+        base_url=base_url,
+        api_key=key,
+        api=found.api,
+        compatible=base_url is not None,
+    )
     return Resolved(provider, model=found.model)
 
 

@@ -15,6 +15,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.memory_prompt import Memories
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.agents.trust import ProjectTrust
+from kernel.gateway.gateway import Gateway
 from kernel.git.repository import Repository
 from kernel.operations.answers import KeyedAnswers, PageKeys
 from kernel.operations.node_door import NodeDoor
@@ -244,6 +245,7 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     numbers: KernelNumbers
     shutdown: ShutdownSignal
     upgrade: Upgrade
+    gateway: Gateway
 
 
 class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):

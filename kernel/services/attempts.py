@@ -12,6 +12,7 @@ import msgspec
 import trio
 
 from kernel.fault_injection import fault_point
+from kernel.gateway.access import new_placeholder
 from kernel.procs.procfs import AcceptedConnection, ProcessId, caller
 from kernel.rule.draft import Draft
 from kernel.services.conversation import AttemptServices, StopReason
@@ -91,7 +92,13 @@ class Attempts(msgspec.Struct, eq=False):
     def _attempt(self, leased: Leased, token: str, place: WorkerPlace) -> RunningAttempt:
         fault_point("attempt.leased")
         attempt = self.running[leased.instruction] = RunningAttempt(
-            leased, token, self.services, place, self.kept, self.services.places.of(leased)
+            leased,
+            token,
+            self.services,
+            place,
+            self.kept,
+            self.services.places.of(leased),
+            new_placeholder(leased.attempt),
         )
         return attempt
 

@@ -28,6 +28,7 @@ from kernel.services.completion import AttemptOutcome, AttemptResult, commit_wit
 from kernel.services.conversation import AttemptServices, StopReason, WorkerConversation, not_started, publish
 from kernel.services.handover import HandedAttempt, without_prompt
 from kernel.services.kept_workers import LEAVE_SECONDS, KeptWorkers, WorkerPlace, WorkerProcess
+from kernel.services.model_requests import ModelRequests
 from kernel.services.preparation import NotHome
 from kernel.services.start_frame import CannotStart, StartFrame
 from kernel.services.work_places import WorkPlace
@@ -46,6 +47,7 @@ from kernel.store.schema import StorageFailed
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue
 from protocol.agent import SCOPES, Restart, Retry, scopes_of
+from protocol.backends import ACP
 from protocol.errors import Refused
 from protocol.ipc import Exited, Stop
 
@@ -67,6 +69,8 @@ class RunningAttempt(msgspec.Struct, eq=False):
     place: WorkerPlace
     kept: KeptWorkers
     at: WorkPlace
+    placeholder: str
+    """In place of the key of its provider, for the gateway."""
     stop_reason: StopReason | None = None
     processes: frozenset[ProcessId] = frozenset()
     """The worker and its keeper, once started; all other processes are below them."""
@@ -79,6 +83,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
     reached_mcp: bool = False
     """The attempt has connected to Daemon MCP."""
     pause: SessionPause = msgspec.field(default_factory=SessionPause)
+    _requests: ModelRequests | None = None
     _talk: WorkerConversation | None = None
     _handed: HandedAttempt | None = None
     """State from the previous kernel process that started the attempt."""
@@ -169,6 +174,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
         return HandedAttempt(
             leased=self.leased,
             token=self.token,
+            placeholder=self.placeholder,
             provider=self.place.provider,
             needs=self.place.needs,
             frame=without_prompt(talk.frame) if told.ready else talk.frame,
@@ -196,12 +202,13 @@ class RunningAttempt(msgspec.Struct, eq=False):
 
     def take_over(self, handed: HandedAttempt) -> None:
         """Adopt the state from the previous kernel process; ``run`` continues from there."""
-        self._handed = handed
+        self._handed, self.placeholder = handed, handed.placeholder
         self.processes, self.cookie = frozenset(handed.handle.processes), handed.handle.cookie
         self.reached_mcp = handed.reached_mcp
         self._stderr = WorkerStderr(kept=handed.stderr)
         self._probing = handed.probing
         self.services.budgets.adopt(handed.leased, handed.frame.definition, handed.budget)
+        self._admit(handed.frame)
         self.at.preparation.adopt(handed.leased, handed.prepared)
 
     async def run(self) -> None:
@@ -221,6 +228,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
             outcome = AttemptOutcome("failed", text, cause="crash", ours=True)
             await services.completer.complete(leased, outcome, AttemptResult())
         finally:
+            services.models.gateway.dismiss(leased.attempt)
             services.budgets.close(leased.instruction)
             self.at.preparation.release(leased)
 
@@ -237,6 +245,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
             else:
                 async with begun[1]:
                     ending, exited = await self._supervise(*begun)
+                await self._model_requests().dismiss()
         except (CannotStart, CauseError) as error:
             ending = AttemptOutcome("failed", str(error), cause=error.cause)
         except SpawnTransient as error:
@@ -280,7 +289,8 @@ class RunningAttempt(msgspec.Struct, eq=False):
             await self.place.free()
             await self.at.preparation.follow(leased)
         with services.in_flight(leased.instruction):
-            frame = self._frame = await services.start_frames.build(leased, self.token, self._asking)
+            build = services.start_frames.build
+            frame = self._frame = await build(leased, self.token, self.placeholder, self._asking)
             admitted = await services.admission.admit(leased, frame)
         if isinstance(admitted, Requeue):
             self._ends = True
@@ -289,6 +299,11 @@ class RunningAttempt(msgspec.Struct, eq=False):
             return None
         if isinstance(admitted, AttemptOutcome):
             return admitted
+        if admitted.tokens is not None and frame.definition.backend == ACP and not frame.grants:
+            text = "token usage cannot be metered, so a token budget cannot be enforced"
+            hint = "set a wall_time limit instead, or choose another backend"
+            return AttemptOutcome("failed", f"{frame.start.command[0]}: {text}: {hint}", cause="invalid")
+        self._admit(frame)
         await self._claim_probes(frame.endpoint)
         scopes = scopes_of(frame.definition.scopes)
         # Otherwise its first entry records the trust of the texts that it has seen.
@@ -296,6 +311,19 @@ class RunningAttempt(msgspec.Struct, eq=False):
             await commit_with_retry(services.writer, narrow, leased.instruction, leased.epoch, scopes, frame.seen)
         self.at.launcher.need(frame.sdks)
         return await self._spawn(frame, admitted) or AttemptOutcome("stopped", str(self.stop_reason))
+
+    def _admit(self, frame: StartFrame) -> None:
+        services = self.services
+        project = services.start_frames.files.catalog.kept_project()
+        self._model_requests().admit(frame, self.placeholder, project, services.completer.now_ms)
+
+    def _model_requests(self) -> ModelRequests:
+        if self._requests is None:
+            services = self.services
+            self._requests = ModelRequests(
+                leased=self.leased, models=services.models, budgets=services.budgets, writer=services.writer
+            )
+        return self._requests
 
     def _resumed(self, handed: HandedAttempt) -> Begun:
         self._frame = handed.frame
@@ -354,11 +382,13 @@ class RunningAttempt(msgspec.Struct, eq=False):
                 deadline=self.deadline,
                 pause=self.pause,
                 stop_reason=lambda: self.stop_reason,
+                requests=self._model_requests(),
                 probing=self._probing,
             )
             if handed is not None:
                 talk.pid, talk.doing, talk.steps = handed.pid, handed.doing, handed.steps
             nursery.start_soon(self._stderr.drain, handle.stderr)
+            nursery.start_soon(self._model_requests().book_late)
             self._nursery = nursery
             if self.stop_reason is not None:
                 nursery.start_soon(self._end_worker, worker)
@@ -393,6 +423,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
     async def _end_worker(self, worker: WorkerProcess) -> None:
         """Ask the worker to leave, and kill its tree after the grace period."""
         kill_at = trio.current_time() + self._grace_seconds
+        await self._model_requests().book()  # its processes may take long to exit
         if self.pid is None:
             # Without ``ready``, it may not understand frames: SIGTERM saves the grace period.
             await worker.handle.kill(after_seconds=self._grace_seconds + TERM_SECONDS)

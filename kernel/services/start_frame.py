@@ -32,6 +32,7 @@ from kernel.agents.trust import TrustedFiles, agent_units, demands_text, missing
 from kernel.policy.budget import tokens
 from kernel.policy.circuit_breaker import ModelEndpoint
 from kernel.policy.reuse import attempts_per_worker
+from kernel.services.model_access import ModelGrant, grants_of, key_variables, lent
 from kernel.services.working_directory import AttemptPaths, WorkingDirectory, in_project
 from kernel.store import approvals, entries, messages
 from kernel.store.database import Reader
@@ -170,6 +171,8 @@ class StartFrame(msgspec.Struct, frozen=True):
     """Model SDKs that the worker will import."""
     endpoint: ModelEndpoint
     """Endpoint of its model calls, as known to circuit breakers."""
+    grants: tuple[ModelGrant, ...] = ()
+    """Models that it may call through the gateway."""
     snapshot: PromptSnapshot | None = None
     """Prompt to save with the first entry."""
     beside: str = ""
@@ -201,8 +204,13 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
     """Returns the sandbox of the agent's programs, or None. May raise CauseError."""
     call_command: CallCommand | None = None
 
-    async def build(self, leased: Leased, token: str, stopped: trio.CancelScope | None = None) -> StartFrame:
-        """Build the frame of an attempt; ``stopped`` ends a wait for the guard. Raises CannotStart."""
+    async def build(
+        self, leased: Leased, token: str, secret: str, stopped: trio.CancelScope | None = None
+    ) -> StartFrame:
+        """Build the frame of an attempt; ``stopped`` ends a wait for the guard. Raises CannotStart.
+
+        ``secret`` is its placeholder in place of the provider's key.
+        """
         try:
             project = self.files.catalog.kept_project()
             definition = definition_for(leased.agent, leased.space, self.files.catalog, self.reader, project)
@@ -226,7 +234,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
                     f"cli.mcp_servers: name {min(clash)} is already used by a server of the project; rename one of them"
                 )
                 raise CauseError("definition_missing", text)
-            return self._build(leased, token, definition, project, own, extras, known)
+            return self._build(leased, token, secret, definition, project, own, extras, known)
         except Refused as refused:
             hint = f" ({refused.hint})" if refused.hint else ""
             raise CannotStart("definition_missing", f"{refused.text}{hint}") from refused
@@ -239,6 +247,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
         self,
         leased: Leased,
         token: str,
+        secret: str,
         definition: AgentDefinition,
         project: ProjectDefinition,
         own: AgentResources,
@@ -255,7 +264,12 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
         readable = (*own.skills, *extras.skills)
         skills = skills_prompt(readable) if definition.backend in CLIS else ""
         spec = BACKENDS[definition.backend]
-        env = worker_environment(self.files.environ, definition.env, self.own_bin)
+        servers = {**extras.servers, **own.servers}
+        grants = grants_of(definition, (definition,), project, self.files.environ, servers.values())
+        models = lent(grants, self.url.removesuffix("/mcp"), secret)
+        keys = key_variables(definition, project)
+        passed = [name for name in definition.env if name not in keys]
+        env = {**worker_environment(self.files.environ, passed, self.own_bin), **models.variables}
         if self.call_command is not None:
             env = {**env, "PATH": f"{env['PATH']}:{self.call_command.folder}", CALL_URL: self.call_command.url}
         working_directory = (self.working_directory or in_project(self.files.catalog.root))(leased)
@@ -267,7 +281,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
             space=leased.space,
             backend=definition.backend,
             model=resolved.model,
-            provider=resolved.provider,
+            provider=models.provider or resolved.provider,
             system="\n\n".join(part for part in (prompt.system, skills) if part),
             system_stable=prompt.stable,
             messages=prompt.messages,
@@ -298,7 +312,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
             project_tools=dict(own.tools),
             pinned=dict(own.pinned),
             skills=readable,
-            mcp_servers=filled({**extras.servers, **own.servers}, self.files.environ),
+            mcp_servers=filled(servers, {**self.files.environ, **models.variables}),
             read_only=definition.read_only,
             nested_rules=None if own.nested_rules is None else dict(own.nested_rules),
             approval=leased.approval or definition.approval,
@@ -320,6 +334,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
             manifest=prompt.manifest,
             sdks=sdks_for((definition,), project),
             endpoint=_endpoint(leased, resolved),
+            grants=grants,
             snapshot=opened.snapshot,
             beside="" if working_directory.top == root else root,
             seen=self.reader.now(messages.trust_of_start, leased, definition.backend, prompt.parts),

@@ -106,6 +106,15 @@ class FrozenPrompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 _decode: Final = msgspec.json.Decoder(FrozenPrompt).decode
 
+
+def last_text(conn: apsw.Connection, instruction: str) -> str:
+    """Return the last non-empty text of a reply since the last note; "" without one."""
+    for entry in reversed(of(conn, instruction)):
+        if entry.kind == "note" or (entry.kind == "reply" and entry.text):
+            return entry.text if entry.kind == "reply" else ""
+    return ""
+
+
 PREFIX: Final = "SELECT b.body, b.part FROM instructions AS i JOIN blobs AS b ON b.hash = i.prefix WHERE i.id = ?"
 
 

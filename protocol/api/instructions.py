@@ -231,6 +231,34 @@ class EntryList(Page, frozen=True, kw_only=True):
     schema: str = "awk/entries/1"
 
 
+class WireExchange(Body, frozen=True, kw_only=True):
+    """Recorded exchange with a model provider, without secrets: JSON, or text that is not JSON.
+
+    Of requests over 1 MiB, long texts are empty; of responses, the first 4 MiB are recorded.
+    """
+
+    n: int
+    attempt: int
+    at: str
+    model: str
+    request: Any
+    response: Any
+    """Null if there was no response; then ``status`` is null as well."""
+    status: int | None
+    ms: int
+
+
+class WireReport(Page, frozen=True, kw_only=True):
+    """GET /instructions/:id/wire, ``awk show INSTRUCTION --wire``: recorded exchanges in order.
+
+    Empty unless the key ``recording`` of the agent or project is set. Pass ``next`` as ``after``.
+    """
+
+    id: str
+    exchanges: tuple[WireExchange, ...]
+    schema: str = "awk/wire/1"
+
+
 class InstructionsChanged(Document, frozen=True, kw_only=True):
     """``awk cancel``, ``retry`` and ``promote``: the instructions after the change."""
 

@@ -363,6 +363,7 @@ members: space name agent backend needs
 messages: kind space sender addressed
 mirrors: space
 model_spending: backend model
+exchanges: model request response
 nodes: name settings digest
 project_identity: id
 quotas: told

@@ -13,6 +13,7 @@ import trio.testing
 from kernel.agents.catalog import Catalog
 from kernel.agents.registration import register
 from kernel.agents.trust import ProjectTrust, TrustedFiles
+from kernel.gateway.gateway import Gateway
 from kernel.policy.scheduling import WorkerLimits
 from kernel.procs.launcher import Launcher
 from kernel.procs.procfs import ProcessId
@@ -23,6 +24,7 @@ from kernel.services.budgets import Admission, BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.conversation import AttemptServices
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
+from kernel.services.model_requests import ModelGateway
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.supervision import InFlight
 from kernel.services.timers import Deadlines
@@ -171,6 +173,7 @@ class Core:
                 paths=AttemptPaths(state=root / ".state", home=root / ".state"),
             ),
             completer=Completer(writer=self.writer, now_ms=lambda: self.now_ms, jitter=lambda: 0.0),
+            models=ModelGateway(gateway=Gateway("http://x", {}, str(root)), environ={}),
             in_flight=self.in_flight.working,
         )
         self.attempts = Attempts(services)

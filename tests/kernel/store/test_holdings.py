@@ -59,6 +59,7 @@ blobs: hash part
 idempotency: body_hash key principal
 tokens: digest scope
 nodes: digest name
+exchanges: request response
 boots: machine version
 breakers: failures key reason
 webhooks: digest

@@ -1,0 +1,143 @@
+"""The gateway: attempts are admitted with a placeholder, and each of their requests is forwarded or refused."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from kernel.gateway.access import Admission, Count, May, ModelAccess, Record, digest_of
+from kernel.gateway.exchange import Asked, Exchange, endpoint_of
+from kernel.gateway.table import KEY_FIELDS, key_in_query
+from protocol.errors import Refused
+
+if TYPE_CHECKING:
+    from kernel.gateway.upstream import Upstreams
+
+_BEARER: Final = b"bearer "
+_IN_PATH: Final = b"awk-"
+_POLL_SECONDS: Final = 0.02
+
+Leaving = Callable[[Callable[[], None]], AbstractContextManager[None]]
+
+
+class Gateway:
+    """Gateway of one kernel at ``url``. ``environ`` names proxies; ``folder`` is for large bodies."""
+
+    def __init__(self, url: str, environ: Mapping[str, str], folder: str) -> None:
+        self.url = url
+        self._environ = environ
+        self._folder = folder
+        self._admissions: dict[bytes, Admission] = {}
+        self._upstreams: Upstreams | None = None
+        self._importing = trio.Lock()
+        self._checks, self._opened = trio.Event(), trio.Event()
+        self._exchanges: set[Exchange] = set()
+        self.released: list[tuple[int, bytes]] = []
+        """Descriptors and requests of ``release_waiting``."""
+        self.release()
+
+    def admit(
+        self, access: ModelAccess, placeholder: str, may: May, count: Count, record: Record | None = None
+    ) -> None:
+        """Admit requests with ``placeholder`` until ``dismiss``.
+
+        ``may`` is awaited before each request is forwarded; it returns when the request is within the allowance.
+        ``count`` is called once for each response of the provider, with the requested model and the usage, which is
+        zero where the response has none. ``record`` receives each exchange after its end.
+        """
+        admission = Admission(access=access, may=may, count=count, record=record)
+        self._admissions[digest_of(placeholder.encode())] = admission
+
+    def dismiss(self, attempt: str) -> None:
+        """Refuse further requests of ``attempt``, and close its open ones."""
+        for digest, admission in list(self._admissions.items()):
+            if admission.access.attempt == attempt:
+                del self._admissions[digest]
+                admission.dismissed = True
+                for scope in list(admission.requests):
+                    scope.cancel()
+
+    def busy(self) -> tuple[str, ...]:
+        """Return the attempts whose requests a provider is answering."""
+        return tuple(one.access.attempt for one in self._admissions.values() if one.flying)
+
+    async def idle(self, seconds: float) -> None:
+        """Wait until no provider is answering a request, at most ``seconds``."""
+        with trio.move_on_after(seconds):
+            while self.busy():  # noqa: ASYNC110  (used by upgrades only)
+                await trio.sleep(_POLL_SECONDS)
+
+    def hold(self, *, checks: bool = False) -> None:
+        """Let new requests wait until ``release``; with ``checks``, before their placeholder is checked."""
+        self._opened = trio.Event() if self._opened.is_set() else self._opened
+        if checks:
+            self._checks = trio.Event()
+
+    def release(self) -> None:
+        """Continue with the requests that wait since ``hold``."""
+        self._checks.set()
+        self._opened.set()
+
+    def release_waiting(self) -> None:
+        """Move the requests that wait since ``hold``, or for their allowance, to ``released`` for the next process."""
+        self.released = [found for one in self._exchanges if (found := one.release()) is not None]
+
+    async def aclose(self) -> None:
+        """Close all connections to providers."""
+        if self._upstreams is not None:
+            await self._upstreams.aclose()
+
+    async def answer(self, asked: Asked, leaving: Leaving, admitted: Callable[[str], None]) -> None:
+        """Answer one request. ``leaving``: see ReceiveQueue; ``admitted`` receives
+        the holder of the connection.
+
+        Raises Refused before the response has started, OSError.
+        """
+        await self._checks.wait()
+        admission, path = self._admission(asked)
+        admitted(f"models of {admission.access.attempt}")
+        endpoint = endpoint_of(admission.access.provider.dialect, asked.method, path, asked.query)
+        exchange = Exchange(admission, endpoint, asked)
+        with trio.CancelScope() as scope:
+            admission.enter(scope)
+            self._exchanges.add(exchange)
+            try:
+                with leaving(scope.cancel):
+                    await exchange.run(self._connected, self._folder)
+            finally:
+                self._exchanges.discard(exchange)
+                admission.requests.discard(scope)
+        if scope.cancelled_caught and admission.dismissed and not exchange.started:
+            raise _unknown()
+
+    def _admission(self, asked: Asked) -> tuple[Admission, bytes]:
+        """Return the attempt, and the path that starts with a dialect. Raises Refused (unauthorized)."""
+        if asked.path.startswith(_IN_PATH):  # the program sends its own credential beside it
+            placeholder, _, path = asked.path.partition(b"/")
+            given, login = [placeholder], True
+        else:
+            given, path, login = [value for name, value in asked.headers if name in KEY_FIELDS], asked.path, False
+            given.append(key_in_query(asked.query))
+        for value in given:
+            is_bearer = value[: len(_BEARER)].lower() == _BEARER
+            found = self._admissions.get(digest_of(value[len(_BEARER) :].strip() if is_bearer else value))
+            if found is not None and (found.access.login, found.access.node) == (login, asked.node):
+                return found, path
+        raise _unknown()
+
+    async def _connected(self) -> "Upstreams":
+        await self._opened.wait()
+        if self._upstreams is None:
+            async with self._importing:
+                if self._upstreams is None:
+                    await trio.to_thread.run_sync(import_module, "kernel.gateway.upstream")
+                    from kernel.gateway.upstream import Upstreams  # noqa: PLC0415  (imports the HTTP client)
+
+                    self._upstreams = Upstreams(self._environ)
+        return self._upstreams
+
+
+def _unknown() -> Refused:
+    return Refused("unauthorized", "the gateway needs the placeholder of a running attempt")

@@ -1,0 +1,130 @@
+"""The requests that the gateway forwards, by dialect. The table is data; every other request is refused with 404.
+
+Targets are compared as they arrive: an encoded, relative or doubled path is not in the table.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+PREFIX: Final = b"/gateway/"
+
+
+class DialectRules(msgspec.Struct, frozen=True):
+    """One dialect: its official address, its paths, its query parameters, and the header field of its key."""
+
+    official: str
+    mount: str
+    """Path of the dialect's base URL below the gateway's address; paths of the table continue it."""
+    paths: re.Pattern[bytes]
+    """Paths of POST requests. The group ``model`` is the model, where the path names it."""
+    query: frozenset[bytes]
+    key_field: bytes
+    key_prefix: bytes = b""
+
+
+DIALECTS: Final[Mapping[str, DialectRules]] = {
+    "anthropic": DialectRules(
+        official="https://api.anthropic.com",
+        mount="anthropic",
+        paths=re.compile(rb"/v1/messages(?:/count_tokens)?"),
+        query=frozenset({b"beta=true"}),
+        key_field=b"x-api-key",
+    ),
+    "openai": DialectRules(
+        official="https://api.openai.com/v1",
+        mount="openai/v1",
+        paths=re.compile(rb"/(?:chat/completions|embeddings|responses)"),
+        query=frozenset(),
+        key_field=b"authorization",
+        key_prefix=b"Bearer ",
+    ),
+    "gemini": DialectRules(
+        official="https://generativelanguage.googleapis.com",
+        mount="gemini",
+        paths=re.compile(
+            rb"/v1(?:beta)?/models/(?P<model>[A-Za-z0-9][A-Za-z0-9._-]{0,127})"
+            rb":(?:generateContent|streamGenerateContent|countTokens)"
+        ),
+        query=frozenset({b"alt=sse", b"alt=json"}),
+        key_field=b"x-goog-api-key",
+    ),
+}
+
+KEY_FIELDS: Final = frozenset(rules.key_field for rules in DIALECTS.values()) | {b"api-key"}
+_CONNECTION: Final = frozenset(
+    {
+        b"connection", b"date", b"keep-alive", b"proxy-authenticate", b"proxy-authorization",
+        b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade",
+    }
+)  # fmt: skip
+"""Header fields of one connection, which are not forwarded."""
+_OWN: Final = frozenset(
+    {
+        b"accept-encoding", b"content-length", b"cookie", b"expect", b"forwarded", b"host", b"origin", b"referer",
+        b"via", b"x-real-ip",
+    }
+)  # fmt: skip
+"""Further fields of requests that are not forwarded, beside x-forwarded-*."""
+
+HeaderList = list[tuple[bytes, bytes]]
+
+
+class Endpoint(NamedTuple):
+    """Request of the table. ``model`` is the model in the path; None: the body names it."""
+
+    path: bytes
+    query: bytes
+    model: str | None
+
+
+def find(dialect: str, method: str, path: bytes, query: bytes) -> Endpoint | None:
+    """Return the request of the table for ``path``, which starts below the dialect's mount; None if there is none."""
+    rules = DIALECTS[dialect]
+    found = rules.paths.fullmatch(path) if method == "POST" else None
+    parts = query.split(b"&") if query else []
+    kept = [part for part in parts if not part.startswith(b"key=")]
+    if found is None or not rules.query.issuperset(kept) or len(parts) > len(rules.query) + 1:
+        return None
+    model = found.groupdict().get("model")
+    return Endpoint(path, b"&".join(kept), None if model is None else model.decode())
+
+
+def key_in_query(query: bytes) -> bytes:
+    """Return the value of the query parameter ``key``; b"" without one."""
+    return next((part[4:] for part in query.split(b"&") if part.startswith(b"key=")), b"")
+
+
+def request_fields(headers: HeaderList, *, keeps_keys: bool) -> HeaderList:
+    """Return the header fields to forward. ``keeps_keys``: fields with credentials pass."""
+    named = _named(headers)
+    return [
+        (name, value)
+        for name, value in headers
+        if name not in _CONNECTION
+        and name not in _OWN
+        and name not in named
+        and not name.startswith(b"x-forwarded-")
+        and (keeps_keys or name not in KEY_FIELDS)
+    ]
+
+
+def response_fields(headers: HeaderList, key: bytes) -> HeaderList:
+    """Return the header fields of a response to forward, in lower case, without cookies and without ``key``."""
+    lower = [(name.lower(), value) for name, value in headers]
+    named = _named(lower)
+    return [
+        (name, value)
+        for name, value in lower
+        if name not in _CONNECTION
+        and name not in named
+        and name not in {b"set-cookie", b"alt-svc"}
+        and not (key and key in value)
+    ]
+
+
+def _named(headers: HeaderList) -> set[bytes]:
+    """Return the fields that the field Connection declares to be fields of the connection."""
+    return {part.strip().lower() for name, value in headers if name == b"connection" for part in value.split(b",")}
