@@ -1,7 +1,7 @@
 """One request of an attempt to its provider: check it, forward it with the key, and stream the response back."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final, NamedTuple
 
 import trio
 
@@ -9,14 +9,10 @@ from kernel.gateway.access import Admission
 from kernel.gateway.body import Receive, RequestBody, models_in, read_body
 from kernel.gateway.counting import ResponseUsage
 from kernel.gateway.table import DIALECTS, PREFIX, Endpoint, HeaderList, find, request_fields, response_fields
+from kernel.gateway.upstream import Upstream, UpstreamFailed, Upstreams
 from kernel.store.exchanges import WireRecord
 from protocol.errors import Refused
 from protocol.redaction import Redaction
-
-if TYPE_CHECKING:
-    import httpcore2
-
-    from kernel.gateway.upstream import Upstreams
 
 RECORDED_BYTES: Final = 4 * 1024 * 1024
 """Length to which a recorded response is cut."""
@@ -76,8 +72,8 @@ class Exchange:
         self._provider = admission.access.provider
         self._key = "" if admission.access.login else self._provider.api_key or ""
 
-    async def run(self, connected: Callable[[], Awaitable["Upstreams"]], folder: str) -> None:
-        """Answer the request. A response that breaks off is left without an end.
+    async def run(self, opened: Callable[[], Awaitable[None]], upstreams: Upstreams, folder: str) -> None:
+        """Answer the request after ``opened`` returns. A response that breaks off is left without an end.
 
         Raises Refused before the response has started, OSError.
         """
@@ -92,7 +88,7 @@ class Exchange:
             del document
             self.waiting = body
             await self._admission.may()
-            upstreams = await connected()
+            await opened()
             self.waiting = None
             self._admission.flying += 1
             began = trio.current_time()
@@ -118,20 +114,20 @@ class Exchange:
         head = [b"POST " + PREFIX + asked.path + query + b" HTTP/1.1", *lines, b"content-length: %d" % len(data)]
         return asked.release(), b"\r\n".join(head) + b"\r\n\r\n" + data
 
-    async def _forward(self, upstreams: "Upstreams", body: RequestBody, model: str) -> None:
-        from kernel.gateway.upstream import UpstreamFailed  # noqa: PLC0415  (imported with ``upstreams``)
-
+    async def _forward(self, upstreams: Upstreams, body: RequestBody, model: str) -> None:
         base = self._provider.base_url or DIALECTS[self._provider.dialect].official
         target = base.rstrip("/").encode() + self._endpoint.path
         url = target + b"?" + self._endpoint.query if self._endpoint.query else target
         try:
-            async with upstreams.post(url.decode(), self._fields(), body) as response:
-                self._status = response.status
-                headers = response_fields(response.headers, self._key.encode())
+            async with upstreams.connected(url.decode()) as (upstream, path, host):
+                fields = [(b"host", host), *self._fields(), (b"content-length", b"%d" % body.size)]
+                response = await upstream.send(path, fields, body)
+                self._status = response.status_code
+                headers = response_fields(list(response.headers), self._key.encode())
                 streams = dict(headers).get(b"content-type", b"").startswith(b"text/event-stream")
                 usage = ResponseUsage(streams=streams)
                 try:
-                    await self._answer(response, headers, usage)
+                    await self._answer(upstream, headers, usage)
                 finally:
                     self._admission.count(model, usage.end())
         except UpstreamFailed as failed:
@@ -150,13 +146,13 @@ class Exchange:
                 fields += [(name, b"Bearer " + self._key.encode()) for name, _ in headers if name == b"authorization"]
         return fields
 
-    async def _answer(self, response: "httpcore2.Response", headers: HeaderList, usage: ResponseUsage) -> None:
+    async def _answer(self, upstream: Upstream, headers: HeaderList, usage: ResponseUsage) -> None:
         send = self._asked.send
-        pieces: AsyncIterator[bytes] = aiter(response.stream)  # type: ignore[arg-type]
-        start = {"type": "http.response.start", "status": response.status}
-        if self._key and not 200 <= response.status < 300:
+        status = self._status or 0
+        start = {"type": "http.response.start", "status": status}
+        if self._key and not 200 <= status < 300:
             told = bytearray()
-            async for piece in pieces:
+            while piece := await upstream.read():
                 told += piece[: ERROR_BYTES - len(told)]
             content = self._without_key(told.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
             headers = [field for field in headers if field[0] != b"content-length"]
@@ -169,7 +165,7 @@ class Exchange:
         await send({**start, "headers": headers})
         if usage.streams:
             await self._asked.flush()
-        async for piece in pieces:
+        while piece := await upstream.read():
             usage.feed(piece)
             if self._admission.record is not None:
                 self._seen += piece[: RECORDED_BYTES - len(self._seen)]

@@ -2,18 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import trio
 
 from kernel.gateway.access import Admission, Count, May, ModelAccess, Record, digest_of
 from kernel.gateway.exchange import Asked, Exchange, endpoint_of
 from kernel.gateway.table import KEY_FIELDS, key_in_query
+from kernel.gateway.upstream import Upstreams
 from protocol.errors import Refused
-
-if TYPE_CHECKING:
-    from kernel.gateway.upstream import Upstreams
 
 _BEARER: Final = b"bearer "
 _IN_PATH: Final = b"awk-"
@@ -27,11 +24,9 @@ class Gateway:
 
     def __init__(self, url: str, environ: Mapping[str, str], folder: str) -> None:
         self.url = url
-        self._environ = environ
         self._folder = folder
         self._admissions: dict[bytes, Admission] = {}
-        self._upstreams: Upstreams | None = None
-        self._importing = trio.Lock()
+        self._upstreams = Upstreams(environ)
         self._checks, self._opened = trio.Event(), trio.Event()
         self._exchanges: set[Exchange] = set()
         self.released: list[tuple[int, bytes]] = []
@@ -86,8 +81,7 @@ class Gateway:
 
     async def aclose(self) -> None:
         """Close all connections to providers."""
-        if self._upstreams is not None:
-            await self._upstreams.aclose()
+        await self._upstreams.aclose()
 
     async def answer(self, asked: Asked, leaving: Leaving, admitted: Callable[[str], None]) -> None:
         """Answer one request. ``leaving``: see ReceiveQueue; ``admitted`` receives
@@ -105,7 +99,7 @@ class Gateway:
             self._exchanges.add(exchange)
             try:
                 with leaving(scope.cancel):
-                    await exchange.run(self._connected, self._folder)
+                    await exchange.run(self._until_open, self._upstreams, self._folder)
             finally:
                 self._exchanges.discard(exchange)
                 admission.requests.discard(scope)
@@ -127,16 +121,8 @@ class Gateway:
                 return found, path
         raise _unknown()
 
-    async def _connected(self) -> "Upstreams":
+    async def _until_open(self) -> None:
         await self._opened.wait()
-        if self._upstreams is None:
-            async with self._importing:
-                if self._upstreams is None:
-                    await trio.to_thread.run_sync(import_module, "kernel.gateway.upstream")
-                    from kernel.gateway.upstream import Upstreams  # noqa: PLC0415  (imports the HTTP client)
-
-                    self._upstreams = Upstreams(self._environ)
-        return self._upstreams
 
 
 def _unknown() -> Refused:

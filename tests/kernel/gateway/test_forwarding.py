@@ -12,6 +12,7 @@ import openai
 import pytest
 import trio
 import trio.testing
+from cryptography import x509
 
 from kernel.gateway.access import worker_provider
 from protocol.instruction import Usage
@@ -362,3 +363,32 @@ async def test_a_request_that_waits_is_answered_by_the_next_process(door: Door, 
         nursery.cancel_scope.cancel()
     assert [answer.status_code for answer in answers] == [200]
     assert json.loads(provider.hits[0].body) == BODY
+
+
+async def test_a_provider_with_tls_is_reached_through_the_proxy_without_showing_it_the_key(
+    door: Door, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    authority, seen = Authority(tmp_path, "ours"), bytearray()
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+
+    async def copy(source: trio.abc.ReceiveStream, sink: trio.abc.SendStream) -> None:
+        async for data in source:
+            seen.extend(data)
+            await sink.send_all(data)
+
+    async def tunnel(line: Line, hit: Hit) -> None:
+        async with await trio.open_tcp_stream("127.0.0.1", int(provider.url.rpartition(":")[2])) as there:
+            await line.stream.send_all(b"HTTP/1.1 200 OK\r\n\r\n")
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(copy, line.stream, there)
+                nursery.start_soon(copy, there, line.stream)
+
+    name = x509.DNSName("model.example.test")
+    async with upstream(context=authority.server(name)) as provider, upstream(tunnel) as proxy:
+        environ["HTTPS_PROXY"] = proxy.url
+        with trio.fail_after(10):
+            assert (await door.ask(door.admit("https://model.example.test"))).status_code == 200
+            assert (await door.ask(door.admit("https://other.example.test", attempt="i2-1"))).status_code == 502
+    assert (proxy.hits[0].method, proxy.hits[0].target) == ("CONNECT", "model.example.test:443")
+    assert provider.hits[0].fields["x-api-key"] == KEY and len(provider.hits) == 1
+    assert KEY.encode() not in seen and b"/v1/messages" not in seen
