@@ -17,7 +17,7 @@ import msgspec
 from kernel.agents.definition import AGENT_SHAPES, NameSource, check_agent, check_partial, convert_agent, place_at
 from kernel.agents.mcp_servers import tool_faults
 from kernel.agents.mock_script import full_rules
-from kernel.agents.providers import PROVIDERS, ModelRejected, check_endpoint
+from kernel.agents.providers import PROVIDERS, ModelRejected, check_endpoint, check_models
 from kernel.agents.sections import check_embeddings, check_hooks, check_nodes, check_otel, check_standby_key
 from kernel.source.convert import Converter, TypeRules
 from kernel.source.diagnostics import Diagnostics, Location, fail, suggest
@@ -201,6 +201,8 @@ def _check_providers(definition: ProjectDefinition, node: MapNode, problems: Dia
             problems.add(entries.place_of(name), f"providers.{name}", str(error))
         except ModelRejected as error:
             problems.add(entries.place_of(name), f"providers.{name}", error.message, error.hint)
+    for where, fault in check_models(definition):
+        problems.add(place_at(node, where), where, fault.message, fault.hint)
     # A limit for an unknown provider would have no effect.
     limits = node.get("limits")
     limited = limits.get("per_provider") if isinstance(limits, MapNode) else None

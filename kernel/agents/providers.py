@@ -8,6 +8,7 @@ not read it. Also the imports that workers of a project share: model SDKs, tools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Final, Literal
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from kernel.source.diagnostics import nearest
-from protocol.agent import AgentDefinition, Endpoint, OpenAIApi
+from protocol.agent import AgentDefinition, Endpoint, OpenAIApi, model_names
 from protocol.backends import BACKENDS, CLIS, EXEC, LoginSpec
 from protocol.errors import Cause
 from protocol.ipc import Provider
@@ -128,9 +129,54 @@ class Route(msgspec.Struct, frozen=True):
     """Whether a project file, and not our table, sets the address of requests: that needs trust."""
 
 
+def models_of(definition: AgentDefinition, project: ProjectDefinition) -> tuple[str, ...]:
+    """Return the models of ``definition`` in order of preference, with the project's default and aliases replaced."""
+    written, aliases = definition.models, project.models.aliases
+    if not written and (definition.backend == EXEC or not BACKENDS[definition.backend].bare):
+        written = model_names(project.models.default)
+    if len(written) == 1 and written[0] not in aliases:
+        return written
+    found = (full_model(name) for text in written for name in model_names(aliases.get(text, text)))
+    return tuple(dict.fromkeys(found))
+
+
+def each_model(definition: AgentDefinition, project: ProjectDefinition) -> tuple[AgentDefinition, ...]:
+    """Return ``definition`` with each of its models alone, in order of preference; itself if it has no model."""
+    found = models_of(definition, project)
+    return tuple(msgspec.structs.replace(definition, model=model) for model in found) or (definition,)
+
+
+def accounts_of(definition: AgentDefinition, project: ProjectDefinition, key: str) -> dict[str, frozenset[str]]:
+    """Return the models of the agent ``key`` by provider, as circuit breakers name it. Invalid models are omitted."""
+    found: dict[str, frozenset[str]] = {}
+    for one in each_model(definition, project):
+        with suppress(ModelRejected):
+            way = route(one, project) if calls_models(one) else None
+            name = f"{MOCK}-{key}" if way is None or way.dialect == MOCK else way.name
+            model = one.first_model or one.backend if way is None else way.model
+            found[name] = found.get(name, frozenset()) | {model}
+    return found
+
+
+def check_models(project: ProjectDefinition) -> Iterator[tuple[str, ModelRejected]]:
+    """Yield the errors in the key ``models`` of the project file, each with its location."""
+    models = project.models
+    for where, written in (("default", models.default), *((f"aliases.{k}", v) for k, v in models.aliases.items())):
+        for index, name in enumerate(model_names(written)):
+            at = f"models.{where}" if isinstance(written, str) else f"models.{where}[{index}]"
+            try:
+                if where == "default" and name in models.aliases:
+                    continue
+                if name in models.aliases:
+                    raise ModelRejected(f"{name} is an alias", "write its models: an alias cannot contain another one")
+                _known(split_model(name)[0], project)
+            except ModelRejected as error:
+                yield at, error
+
+
 def route(definition: AgentDefinition, project: ProjectDefinition) -> Route:
-    """Return the route of the model of ``definition`` according to the files. Raises ModelRejected."""
-    prefix, model = split_model(definition.model)
+    """Return the route of the first model of ``definition`` according to the files. Raises ModelRejected."""
+    prefix, model = split_model(next(iter(models_of(definition, project)), ""))
     if prefix == MOCK:
         return Route(MOCK, MOCK, model, None, None, (), "chat", foreign=False)
     # The selected endpoint: the agent's own, the project's, or a preset.
@@ -168,7 +214,7 @@ def route(definition: AgentDefinition, project: ProjectDefinition) -> Route:
 def resolve(definition: AgentDefinition, project: ProjectDefinition, environ: Mapping[str, str]) -> Resolved:
     """Return the provider with its key. Raises ModelRejected, and CauseError(auth) if the key is not set."""
     if not calls_models(definition):
-        return Resolved(None, definition.model or definition.backend)
+        return Resolved(None, definition.first_model or definition.backend)
     found = route(definition, project)
     check_backend(definition, found)
     base_url = (environ.get(found.base_url_variable or "") or None) if found.base_url is None else found.base_url
@@ -371,15 +417,11 @@ def _needs(definition: AgentDefinition, project: ProjectDefinition) -> Iterator[
         return
     if definition.backend == EXEC:
         return
-    if definition.backend == MOCK or not definition.model:
-        dialect = MOCK
-    else:
-        try:
-            dialect = route(definition, project).dialect
-        except ModelRejected:
-            dialect = MOCK
-    if dialect in SDKS:
-        yield dialect
+    for one in each_model(definition, project) if definition.backend != MOCK else ():
+        with suppress(ModelRejected):
+            dialect = route(one, project).dialect
+            if dialect in SDKS:
+                yield dialect
     if definition.tools or definition.skills:
         yield TOOLS
     if definition.mcp_servers:

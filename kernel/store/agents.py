@@ -18,7 +18,7 @@ from kernel.store import circuit_breakers, rows, task_views, waits
 from kernel.store.circuit_breakers import release_agent
 from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, optional_rfc3339
-from protocol.agent import Restart
+from protocol.agent import Restart, model_names
 from protocol.api.processes import PsRow, PsTask, Queue
 from protocol.errors import Refused
 from protocol.instruction import Usage
@@ -104,7 +104,7 @@ class AgentProcess(msgspec.Struct, frozen=True):
 
 PS: Final = """
 SELECT a.key, coalesce(place.name, a.name) AS name, coalesce(live.space, a.home_space, place.space) AS space,
-  a.state, a.reason, a.backend, a.model, a.restarts, a.last_exit, a.last_event_ms,
+  a.state, a.reason, a.backend, coalesce(live.model, a.model) AS model, a.restarts, a.last_exit, a.last_event_ms,
   live.id IS NOT NULL AS live, live.id AS number, live.epoch, coalesce(live.steps, 0) AS step,
   coalesce((SELECT t.node FROM attempts AS t WHERE t.instruction = live.id AND t.epoch = live.epoch), '') AS node,
   live.waits_for AS kept_for,
@@ -326,11 +326,16 @@ class _Timeouts(msgspec.Struct, frozen=True):
 
 class _Shown(msgspec.Struct, frozen=True):
     backend: str = "sdk"
-    model: str = ""
+    model: str | tuple[str, ...] = ""
     timeouts: _Timeouts = _Timeouts()
     provider: str | _Named | None = None
     limits: _Limits = _Limits()
     restart: Restart = AT_ONCE
+
+    @property
+    def first_model(self) -> str:
+        """Return the preferred model in the agent's file."""
+        return next(iter(model_names(self.model)), "")
 
     @property
     def provider_name(self) -> str:
@@ -338,7 +343,7 @@ class _Shown(msgspec.Struct, frozen=True):
         if self.backend == "mock":
             return "mock"
         if self.provider is None:
-            return self.model.partition("/")[0]
+            return self.first_model.partition("/")[0]
         return self.provider if isinstance(self.provider, str) else self.provider.name
 
 
@@ -403,7 +408,7 @@ def put_agent(tx: Transaction, spec: AgentSpec) -> None:
     values |= {
         "name": name_of(spec.key),
         "backend": shown.backend,
-        "model": shown.model,
+        "model": shown.first_model,
         "provider": shown.provider_name,
         "queue_limit": shown.limits.queue,
         "answer_ms": round((shown.timeouts.answer or 0) * 1000),
