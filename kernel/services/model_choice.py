@@ -52,9 +52,10 @@ class ModelChooser(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         self, leased: Leased, definition: AgentDefinition, project: ProjectDefinition
     ) -> list[tuple[AgentDefinition, ModelOption]]:
         found: list[tuple[AgentDefinition, ModelOption]] = []
-        for one in each_model(definition, project):
+        each = each_model(definition, project)
+        for one in each:
             try:
-                endpoint = endpoint_of(leased, resolve(one, project, self.environ))
+                endpoint = endpoint_of(leased, resolve(one, project, self.environ), listed=len(each) > 1)
             except CauseError:
                 if (
                     definition.backend == EXEC and not definition.models
@@ -67,11 +68,15 @@ class ModelChooser(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return found
 
 
-def endpoint_of(leased: Leased, resolved: Resolved) -> ModelEndpoint:
-    """Return the endpoint of model calls; each mock agent has its own, to isolate scripted failures."""
+def endpoint_of(leased: Leased, resolved: Resolved, *, listed: bool = False) -> ModelEndpoint:
+    """Return the endpoint of model calls; each mock agent has its own, to isolate scripted failures.
+
+    Each mock model of a list (``listed``) has an account of its own.
+    """
     provider = resolved.provider
     if provider is None or provider.dialect == MOCK:
-        return ModelEndpoint(f"mock-{leased.agent}", "none", resolved.model)
+        account = hashlib.sha256(resolved.model.encode()).hexdigest()[:8] if listed else "none"
+        return ModelEndpoint(f"mock-{leased.agent}", account, resolved.model)
     credential = hashlib.sha256(provider.api_key.encode()).hexdigest()[:8] if provider.api_key else "none"
     return ModelEndpoint(provider.name, credential, resolved.model)
 

@@ -342,7 +342,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
             start=msgspec.structs.replace(start, sandbox=self.confine(definition, working_directory, start)),
             manifest=prompt.manifest,
             sdks=sdks_for((definition,), project),
-            endpoint=endpoint_of(leased, resolved),
+            endpoint=endpoint_of(leased, resolved) if choice is None else choice.option.endpoint,
             choice=choice,
             snapshot=opened.snapshot,
             beside="" if working_directory.top == root else root,
