@@ -206,14 +206,10 @@ class _Check:
             return
         found = models_of(self._agent, project)
         if not found:
-            hint = (
-                "add model: provider/name (not needed for backend mock), or models: {default: ...} to the project file"
-            )
+            hint = "add model: provider/name (not needed for backend mock), or models: {default: ...} to the project"
             self._bad("model", "is missing", hint)
         elif len(found) > 1 and self._agent.provider is not None:
-            self._bad(
-                "provider", "cannot be combined with a list of models", "remove it: each model names its provider"
-            )
+            self._bad("provider", "cannot be combined with a list of models", "remove it, or keep one model")
         elif len(found) > MOST_MODELS:
             self._bad("model", f"has {len(found)} models", f"write at most {MOST_MODELS}")
         else:

@@ -146,18 +146,6 @@ def each_model(definition: AgentDefinition, project: ProjectDefinition) -> tuple
     return tuple(msgspec.structs.replace(definition, model=model) for model in found) or (definition,)
 
 
-def accounts_of(definition: AgentDefinition, project: ProjectDefinition, key: str) -> dict[str, frozenset[str]]:
-    """Return the models of the agent ``key`` by provider, as circuit breakers name it. Invalid models are omitted."""
-    found: dict[str, frozenset[str]] = {}
-    for one in each_model(definition, project):
-        with suppress(ModelRejected):
-            way = route(one, project) if calls_models(one) else None
-            name = f"{MOCK}-{key}" if way is None or way.dialect == MOCK else way.name
-            model = one.first_model or one.backend if way is None else way.model
-            found[name] = found.get(name, frozenset()) | {model}
-    return found
-
-
 def check_models(project: ProjectDefinition) -> Iterator[tuple[str, ModelRejected]]:
     """Yield the errors in the key ``models`` of the project file, each with its location."""
     models = project.models

@@ -9,7 +9,6 @@ import trio
 
 from kernel.agents.catalog import AgentScan, agent_from_request
 from kernel.agents.environment import sandbox_state
-from kernel.agents.providers import accounts_of
 from kernel.agents.registration import file_spec
 from kernel.operations.answers import Response, json_reply
 from kernel.operations.context import MemoryAccess, ProcessControl, ProjectFiles, StoreAccess, agent_key
@@ -17,7 +16,6 @@ from kernel.operations.operation import OfAgent, ToolFront, Wait, operation
 from kernel.source.diagnostics import place_text
 from kernel.store import agents
 from kernel.store.agents import AgentProcess, AgentRecord, AgentSpec
-from kernel.store.circuit_breakers import forget_closed
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import steering
 from kernel.store.transitions.clear import delete_agent
@@ -291,19 +289,8 @@ async def pause_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles) -
 
 
 async def resume_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles) -> AgentChanged:
-    """Resume an agent that is paused, stopped, or waiting for a provider or a key.
-
-    Its models that were closed after a failure are asked again.
-    """
-    project = files.catalog.kept_project()
-
-    def change(tx: Transaction, key: AgentKey) -> tuple[InstructionId, ...]:
-        record = agents.row(tx.conn, key)
-        definition = AgentDefinition(name=asked.name) if record is None else _definition(record)
-        forget_closed(tx, accounts_of(definition, project, key))
-        return steering.resume_agent(tx, key)
-
-    return await _change(asked, store, files, change)
+    """Resume an agent that is paused, stopped, or waiting for a provider or a key. Closed models are asked again."""
+    return await _change(asked, store, files, steering.resume_agent)
 
 
 async def continue_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles) -> AgentChanged:

@@ -1,14 +1,12 @@
 """Change to the next model of an agent's list: the causes, and the choice of a model for an attempt. Pure.
 
-An attempt has one model. When it fails for a cause of the table, the model is closed for all agents until its reset,
-or for ``CLOSED_MS`` if the provider named none; then one attempt probes it. The next attempt uses the first model of
-the list that is not closed, so a model that recovers is used again. Only the choice knows lists: agents with one model
-wait for it as for any circuit breaker.
+An attempt has one model. A failure of the table closes the model to all agents until its reset, or for ``CLOSED_MS`` if
+the provider named none; then one attempt probes it. Each attempt uses the first model of the list that is not closed.
 """
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -18,11 +16,9 @@ from protocol.errors import Cause
 
 FallbackCause = Literal["quota", "rate_limit", "model", "unavailable"]
 """Causes of a change, as the event ``model.fallback`` names them."""
-
 TRIES: Final = 3
-"""Attempts in a row that fail on one model before the next one is used, unless the failure itself is conclusive."""
+"""Attempts in a row that fail on one model before the next one is used."""
 CLOSED_MS: Final = 300_000
-"""Time for which a model is closed if the provider names no reset."""
 LONGEST_SECONDS: Final = 6 * 3600.0
 """Time after which an instruction whose models are all closed ends as it would without a list."""
 
@@ -35,40 +31,32 @@ class ModelOption(msgspec.Struct, frozen=True):
 
 
 class ModelChoice(msgspec.Struct, frozen=True):
-    """Model of an attempt (``options[chosen]``) among those of the agent's list, in order of preference."""
+    """Model of an attempt among the ``options`` of its agent. A reset within ``after_seconds`` is waited for."""
 
     options: tuple[ModelOption, ...]
-    chosen: int
+    option: ModelOption
     after_seconds: float
-    """Time until the reset of a rate limit beyond which the next model is used."""
-
-    @property
-    def option(self) -> ModelOption:
-        """Return the chosen model."""
-        return self.options[self.chosen]
 
 
-class FallbackRule(msgspec.Struct, frozen=True):
-    """Rule for the failures with one cause. ``needs``: what must hold besides the cause. at_once: nothing. tries: the
-    model failed TRIES times, or names a later reset than the agent accepts. reset: the same, but a near reset is waited
-    for. unknown: the provider does not know the model."""
+class FallbackRule(NamedTuple):
+    """Cause in the event, and what a failure needs besides. tries: TRIES failures, or a far reset. reset: the same, but
+    a near reset is waited for. unknown: the provider does not know the model."""
 
     cause: FallbackCause
-    needs: Literal["at_once", "tries", "reset", "unknown"]
+    needs: Literal["nothing", "tries", "reset", "unknown"]
 
 
 TABLE: Final[Mapping[Cause, FallbackRule]] = MappingProxyType(
     {
-        "quota": FallbackRule("quota", "at_once"),
+        "quota": FallbackRule("quota", "nothing"),
         "rate_limited": FallbackRule("rate_limit", "reset"),
         "invalid": FallbackRule("model", "unknown"),
         "overloaded": FallbackRule("unavailable", "tries"),
         "network": FallbackRule("unavailable", "tries"),
     }
 )
-"""Causes that change the model. Refusals, other invalid requests, budgets and credentials never do."""
+"""Refusals, other invalid requests, budgets and credentials never change the model."""
 GONE: Final = frozenset({404, 410})
-"""HTTP statuses of an unknown or retired model."""
 UNKNOWN: Final = frozenset({"model_not_found", "model_not_available", "invalid_model", "not_found_error"})
 """Error codes of an unknown or retired model, for errors without such a status."""
 
@@ -81,12 +69,10 @@ def fallback_cause(
     ``ends``: without a list, the instruction would end now.
     """
     rule = TABLE.get(failure.cause)
-    if rule is None:
-        return None
     told = sensible_seconds(failure.retry_after_seconds)
     is_far = told is not None and told > after_seconds
-    match rule.needs:
-        case "at_once":
+    match None if rule is None else rule.needs:
+        case "nothing":
             applies = True
         case "unknown":
             applies = failure.http_status in GONE or failure.code in UNKNOWN
@@ -94,7 +80,9 @@ def fallback_cause(
             applies = is_far or ends or tries >= TRIES
         case "reset":
             applies = is_far or ends or (told is None and tries >= TRIES)
-    return rule.cause if applies else None
+        case None:
+            applies = False
+    return rule.cause if rule is not None and applies else None
 
 
 def reset_ms(failure: AttemptFailure, now_ms: int) -> int | None:
@@ -105,50 +93,39 @@ def reset_ms(failure: AttemptFailure, now_ms: int) -> int | None:
 
 def closed(breaker: Breaker | None, key: str, cause: FallbackCause, until_ms: int | None, now_ms: int) -> Breaker:
     """Return the breaker that closes a model to all attempts. A longer wait stays; one for a person gets a time."""
-    was = breaker if breaker is not None and breaker.state == "open" else None
-    if was is not None and was.reason == "credentials":
+    was = breaker if breaker is not None and breaker.state == "open" else Breaker(key, "provider")
+    if was.reason == "credentials":
         return was
-    return Breaker(
-        key,
-        "quota" if cause == "quota" else "provider",
-        "open",
-        open_until_ms=max(until_ms or now_ms + CLOSED_MS, 0 if was is None else was.open_until_ms),
-        opens=1 if breaker is None else breaker.opens + 1,
-        lasting=True,
-    )
+    reason: Literal["quota", "provider"] = "quota" if cause == "quota" else "provider"
+    open_until_ms = max(until_ms or now_ms + CLOSED_MS, was.open_until_ms)
+    return Breaker(key, reason, "open", open_until_ms=open_until_ms, opens=was.opens + 1, lasting=True)
 
 
-class ModelAvailability(msgspec.Struct, frozen=True):
-    """Whether an attempt may use a model: ``opens_ms`` is 0 if so, otherwise the expected time (None: unknown).
-
-    ``due``: breakers that the attempt must claim first, as the one probe of the model.
-    """
+class Availability(NamedTuple):
+    """Time at which a model is expected to be usable: 0 if it is, None if unknown. ``due``: breakers to claim first."""
 
     opens_ms: int | None = 0
     due: tuple[str, ...] = ()
 
 
-def availability(shut: Sequence[Breaker], now_ms: int, after_seconds: float) -> ModelAvailability:
-    """Return whether a model with these shut breakers can be used.
+def availability(shut: Sequence[Breaker], now_ms: int, after_seconds: float) -> Availability:
+    """Return whether an attempt may use a model with these shut breakers.
 
-    A short wait is no reason to change the model, and neither are refused credentials, which a person must replace:
-    the attempt then waits as it does without a list.
+    A short wait is no reason to change the model, nor are refused credentials, which a person must replace: the attempt
+    then waits as it does without a list.
     """
     if shut and all(one.is_due(now_ms) for one in shut):
-        return ModelAvailability(due=tuple(one.key for one in shut))
+        return Availability(due=tuple(one.key for one in shut))
     opens_ms = 0
     for one in shut:
         until_ms = hold_until_ms(one, now_ms)
         if one.reason != "credentials" and not until_ms:
-            return ModelAvailability(None)
+            return Availability(None)
         if one.lasting or until_ms - now_ms > after_seconds * 1000:
             opens_ms = max(opens_ms, until_ms)
-    return ModelAvailability(opens_ms)
+    return Availability(opens_ms)
 
 
-def choose(found: Sequence[ModelAvailability]) -> int:
-    """Return the first model that can be used, or else the one that is expected first."""
-    usable = next((place for place, one in enumerate(found) if one.opens_ms == 0), None)
-    if usable is not None:
-        return usable
+def choose(found: Sequence[Availability]) -> int:
+    """Return the first usable model, or else the one that is expected first."""
     return min(range(len(found)), key=lambda place: (found[place].opens_ms is None, found[place].opens_ms or 0, place))

@@ -186,7 +186,6 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
     restart: Restart = Restart()
     endpoint: ModelEndpoint | None = None
     choice: ModelChoice | None = None
-    """Model of the attempt among those of the agent's list."""
     exited: Exited | None = None
     stderr: str = ""
     preempted: bool = False
@@ -258,10 +257,10 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
         failed = AttemptFailure(cause, ending.retry_after_seconds, ending.http_status, ending.code)
         decision = decide(failed, history, result.retry, self.jitter(), restart)
         self._unstarted = history.unstarted + 1 if cause == "spawn_transient" else 0
-        if await self._falls_back(
-            leased, ending, failed, result, isinstance(decision, EndInstruction), throttled_seconds
-        ):
-            return
+        if result.choice is not None:
+            change = ModelFailure(failed, result.choice, isinstance(decision, EndInstruction), throttled_seconds)
+            if await self._falls_back(leased, ending, result, change):
+                return
         failure: ProviderFailure | None = None
         breaker = None if ending.ours or result.endpoint is None else key_for(cause, result.endpoint)
         if breaker is not None:
@@ -293,29 +292,22 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
         await self.put_back(leased, back)
 
     async def _falls_back(
-        self,
-        leased: Leased,
-        ending: AttemptOutcome,
-        failed: AttemptFailure,
-        result: AttemptResult,
-        ends: bool,
-        throttled_seconds: float,
+        self, leased: Leased, ending: AttemptOutcome, result: AttemptResult, failure: ModelFailure
     ) -> bool:
         """Requeue the instruction for another model of the agent's list; return False without a reason to."""
-        choice = result.choice
-        if ending.ours or choice is None or len(choice.options) < 2 or failed.cause not in FALLBACKS:
+        cause = failure.failure.cause
+        if ending.ours or len(failure.choice.options) < 2 or cause not in FALLBACKS:
             return False
         back = Requeue(
             status="queued",
-            outcome=failed.cause,
-            cause=failed.cause,
+            outcome=cause,
+            cause=cause,
             exit=_exit_text(result),
             stderr_tail=result.stderr or ending.text,
             throttled=True,
             retry=Retried(n=leased.n, left=None, text=ending.text),
         )
-        change = ModelFailure(failed, choice, ends, throttled_seconds)
-        return await commit_with_retry(self.writer, fall_back, leased.instruction, leased.epoch, change, back)
+        return await commit_with_retry(self.writer, fall_back, leased.instruction, leased.epoch, failure, back)
 
     async def _close(
         self,

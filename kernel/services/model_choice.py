@@ -3,11 +3,10 @@
 import hashlib
 from collections.abc import Callable, Mapping
 
-import apsw
 import msgspec
 
 from kernel.agents.providers import MOCK, CauseError, Resolved, each_model, resolve
-from kernel.policy.circuit_breaker import Breaker, ModelEndpoint, keys_of
+from kernel.policy.circuit_breaker import ModelEndpoint, keys_of
 from kernel.policy.fallback import ModelChoice, ModelOption, availability, choose
 from kernel.store.circuit_breakers import claim_probes, shut_for
 from kernel.store.database import Reader
@@ -41,11 +40,11 @@ class ModelChooser(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         after = project.models.fallback_after if definition.fallback_after is None else definition.fallback_after
         while True:
             now_ms = self.now_ms()
-            shut = [self.reader.now(_shut, keys_of(one.endpoint), leased.agent) for one in options]
+            shut = [self.reader.now(shut_for, keys_of(one.endpoint), leased.agent) for one in options]
             states = [availability(one, now_ms, after) for one in shut]
             place = choose(states)
             if not states[place].due:
-                return found[place][0], ModelChoice(options, place, after)
+                return found[place][0], ModelChoice(options, options[place], after)
             await self.writer.commit(claim_probes, states[place].due, number_of(leased.instruction, "i") or 0)
 
     def _options(
@@ -57,9 +56,7 @@ class ModelChooser(msgspec.Struct, frozen=True, eq=False, kw_only=True):
             try:
                 endpoint = endpoint_of(leased, resolve(one, project, self.environ), listed=len(each) > 1)
             except CauseError:
-                if (
-                    definition.backend == EXEC and not definition.models
-                ):  # the project's default is no need of a program
+                if definition.backend == EXEC and not definition.models:  # a program may need no model
                     return [(definition, ModelOption(EXEC, endpoint_of(leased, Resolved(None, EXEC))))]
                 if not found:
                     raise
@@ -79,7 +76,3 @@ def endpoint_of(leased: Leased, resolved: Resolved, *, listed: bool = False) -> 
         return ModelEndpoint(f"mock-{leased.agent}", account, resolved.model)
     credential = hashlib.sha256(provider.api_key.encode()).hexdigest()[:8] if provider.api_key else "none"
     return ModelEndpoint(provider.name, credential, resolved.model)
-
-
-def _shut(conn: apsw.Connection, keys: tuple[str, ...], agent: str) -> tuple[Breaker, ...]:
-    return tuple(shut_for(conn, keys, agent))

@@ -115,11 +115,10 @@ def first_prompt(
     same = kept is not None and kept.backend == backend and (kept.dialect == dialect or converts)
     if kept is not None and same and (kept.anew or not anew):
         first = reader.now(entries.set_aside, leased.instruction)
-        own = entries.of if not converts else partial(entries.for_model, model=model)
         return FirstPrompt(
             prompt=kept,
             source_text=kept.source_text or kept.message,
-            entries=reader.now(own, leased.instruction, first),
+            entries=reader.now(entries.for_model, leased.instruction, first, model=model if converts else ""),
             first_k=first,
             earlier_steps=leased.carried_steps,
         )

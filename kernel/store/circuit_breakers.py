@@ -5,7 +5,7 @@ A breaker without a row is closed. kernel.store.waits stores waiting work and he
 jobs.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, cast
 
 import apsw
@@ -39,18 +39,14 @@ WHERE b.key = ? AND b.state = 'half_open'
 
 def closed_for(conn: apsw.Connection, keys: tuple[str, ...], agent: str) -> Breaker | None:
     """Return the first breaker among ``keys`` that blocks ``agent``, or None."""
-    return next(shut_for(conn, keys, agent), None)
+    return next(iter(shut_for(conn, keys, agent)), None)
 
 
-def shut_for(conn: apsw.Connection, keys: tuple[str, ...], agent: str) -> Iterator[Breaker]:
-    """Yield the breakers among ``keys`` that block ``agent``. A breaker does not block the agent that probes it."""
-    for key in keys:
-        found = breaker(conn, key)
-        if found is None or found.state == "closed":
-            continue
-        row = conn.execute(PROBER, (key,)).fetchone()
-        if row is None or row[0] != agent:
-            yield found
+def shut_for(conn: apsw.Connection, keys: tuple[str, ...], agent: str) -> list[Breaker]:
+    """Return the breakers among ``keys`` that block ``agent``. A breaker does not block the agent that probes it."""
+    found = (breaker(conn, key) for key in keys)
+    shut = [one for one in found if one is not None and one.state != "closed"]
+    return [one for one in shut if (conn.execute(PROBER, (one.key,)).get or "") != agent]
 
 
 def claim_probes(tx: Transaction, keys: Sequence[str], number: int) -> None:
@@ -69,11 +65,10 @@ def close_model(tx: Transaction, new: Breaker) -> None:
         _release(tx, agent, tx.now_ms)
 
 
-def forget_closed(tx: Transaction, accounts: Mapping[str, frozenset[str]]) -> None:
-    """Close the lasting breakers of these providers, by name, and of these models of each."""
+def forget_closed(tx: Transaction) -> None:
+    """Close the lasting breakers, so that the next attempts ask their first models again."""
     for found in breakers(tx.conn):
-        name, _, rest = found.key.partition("#")
-        if found.lasting and name in accounts and ("/" not in rest or rest.partition("/")[2] in accounts[name]):
+        if found.lasting:
             close(tx, found.key)
 
 

@@ -1,7 +1,8 @@
-"""Runs of agents with two models, of which the first fails at a random request: ``python -m tests.e2e.fallback_trial``.
+"""Agents with two models, of which the first fails at a random request: ``python -m tests.e2e.fallback_trial``.
 
-Both providers are scripted servers that answer by the conversation they are sent: a request with ``n`` replies gets step
-``n``. So a reply that is lost or told twice changes what is asked next, and a command that runs twice leaves two lines.
+Both providers are scripted servers that answer by the conversation they are sent: a request with ``n`` replies gets
+step ``n``. So a reply that is lost or told twice changes what is asked next, and a command that runs twice
+leaves two lines.
 """
 
 import json
@@ -10,9 +11,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -109,7 +111,7 @@ def replies_in(body: dict[str, Any]) -> int:
     turns = body.get("messages") or body.get("input") or []
     chat = sum(len(turn.get("tool_calls") or ()) for turn in turns)
     blocks = sum(block["type"] == "tool_use" for turn in turns for block in _blocks(turn))
-    return chat + blocks + sum(turn.get("type") == "function_call" for turn in turns)
+    return int(chat + blocks + sum(turn.get("type") == "function_call" for turn in turns))
 
 
 def results_in(body: dict[str, Any]) -> list[str]:
@@ -157,10 +159,10 @@ def furnish(project: Project, cases: Iterable[Case], url: str) -> None:
     project.write(".agents.yaml", "\n".join(lines) + "\n")
 
 
-def check(project: Project, case: Case, asked: list[tuple[int, int]]) -> list[str]:
+def check(project: Project, asked_by: Mapping[int, list[tuple[int, int]]], case: Case) -> list[str]:
     """Send the case's message, wait for its end, and return what is wrong."""
     shown = project.ended(project.send(f"a{case.number}", f"go {case.number}"))
-    wrong: list[str] = []
+    asked, wrong = asked_by[case.number], list[str]()
 
     def expect(what: str, found: object, wanted: object) -> None:
         if found != wanted:
@@ -205,7 +207,7 @@ def play(base: Path, numbers: Iterable[int], seed: int = 0, at_once: int = 4) ->
         assert project.awk("start", "--trust").code == 0
         try:
             with ThreadPoolExecutor(at_once) as threads:
-                found = threads.map(lambda case: check(project, case, api.asked_by[case.number]), cases)
+                found = threads.map(partial(check, project, api.asked_by), cases)
                 return [line for lines in found for line in lines]
         finally:
             project.stop()

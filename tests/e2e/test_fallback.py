@@ -1,4 +1,4 @@
-"""Two providers, of which the first fails at some request: the second finishes, and nothing is lost or charged twice."""
+"""Two providers, of which the first fails at some request: the second finishes; nothing is lost or charged twice."""
 
 from pathlib import Path
 

@@ -204,7 +204,7 @@ def limit_reset(headers: Mapping[str, str]) -> float | None:
             remaining = f"{match[1]}remaining" if match[1] else f"{match[2]}remaining{match[3]}"
             found.append((headers.get(remaining) == "0", seconds))
     exhausted = [seconds for used_up, seconds in found if used_up] or [seconds for _, seconds in found]
-    return min(max(exhausted), RETRY_AFTER_LIMIT_SECONDS) if exhausted else None
+    return min(max(0.0, *exhausted), RETRY_AFTER_LIMIT_SECONDS) if exhausted else None
 
 
 def _until(text: str, date: str | None) -> float | None:
@@ -215,7 +215,7 @@ def _until(text: str, date: str | None) -> float | None:
         return sum(float(part or 0) * unit for part, unit in zip(match.groups(), _DURATION_SECONDS, strict=True))
     try:
         now = parsedate_to_datetime(date or "")
-        return max(0.0, (datetime.fromisoformat(text) - now).total_seconds())
+        return (datetime.fromisoformat(text) - now).total_seconds()
     except (ValueError, TypeError, OverflowError):
         return _number(text, 1.0)
 

@@ -5,22 +5,12 @@ from typing import Final
 import msgspec
 
 from kernel.policy.circuit_breaker import keys_of
-from kernel.policy.fallback import (
-    LONGEST_SECONDS,
-    TRIES,
-    ModelChoice,
-    ModelOption,
-    availability,
-    closed,
-    fallback_cause,
-    reset_ms,
-)
+from kernel.policy.fallback import LONGEST_SECONDS, TRIES, ModelChoice, availability, closed, fallback_cause, reset_ms
 from kernel.policy.retry import AttemptFailure
 from kernel.store.attempts import held
 from kernel.store.circuit_breakers import breaker, close_model, shut_for
 from kernel.store.transaction import Transaction, optional_rfc3339
 from kernel.store.transitions.requeue import Requeue, requeue
-from protocol.names import AgentKey
 
 
 class ModelFailure(msgspec.Struct, frozen=True):
@@ -46,37 +36,25 @@ def fall_back(tx: Transaction, instruction: str, epoch: int, failed: ModelFailur
     If the other models are closed too, the next attempt waits for the one that opens first. Return False without any
     change if the failure is no reason to change the model, or the list cannot help. Raises Refused (stale_attempt).
     """
-    row, choice, failure = held(tx.conn, instruction, epoch), failed.choice, failed.failure
+    row, choice, now_ms = held(tx.conn, instruction, epoch), failed.choice, tx.now_ms
     values = {"id": row.number, "epoch": epoch, "model": choice.option.name}
     before, charged = tx.conn.execute(TRIED, values).fetchone() or (0, 0)
     keys = keys_of(choice.option.endpoint)
     # A failed probe is conclusive.
-    probed = any(
-        one is not None and one.lasting and one.probe == row.number for one in (breaker(tx.conn, one) for one in keys)
-    )
+    probed = any((old := breaker(tx.conn, key)) and old.lasting and old.probe == row.number for key in keys)
     tries = TRIES if probed else int(before) + 1
-    cause = fallback_cause(failure, tries, after_seconds=choice.after_seconds, ends=failed.ends)
-    if cause is None:
-        return False
+    cause = fallback_cause(failed.failure, tries, after_seconds=choice.after_seconds, ends=failed.ends)
     key = keys[0] if cause == "quota" else keys[1]
-    to = _next(tx, choice, key, row.agent)
-    if to is None and (cause == "model" or failed.throttled_seconds >= LONGEST_SECONDS):
+    to = None
+    for one in choice.options:
+        its = keys_of(one.endpoint)
+        found = availability(shut_for(tx.conn, its, row.agent), now_ms, choice.after_seconds)
+        if to is None and one != choice.option and key not in its and found.opens_ms == 0:
+            to = one.name
+    if cause is None or (to is None and (cause == "model" or failed.throttled_seconds >= LONGEST_SECONDS)):
         return False
-    until_ms = reset_ms(failure, tx.now_ms)
-    said = (
-        {"from": choice.option.name, "to": to.name, "cause": cause, "until": optional_rfc3339(until_ms)} if to else None
-    )
+    until_ms = reset_ms(failed.failure, now_ms)
+    said = {"from": choice.option.name, "to": to, "cause": cause, "until": optional_rfc3339(until_ms)} if to else None
     requeue(tx, instruction, epoch, msgspec.structs.replace(back, change=said, refund=int(charged)))
-    close_model(tx, closed(breaker(tx.conn, key), key, cause, until_ms, tx.now_ms))
+    close_model(tx, closed(breaker(tx.conn, key), key, cause, until_ms, now_ms))
     return True
-
-
-def _next(tx: Transaction, choice: ModelChoice, key: str, agent: AgentKey) -> ModelOption | None:
-    """Return the first other model that can be used while the breaker of ``key`` is open."""
-    for option in choice.options:
-        keys = keys_of(option.endpoint)
-        if option == choice.option or key in keys:
-            continue
-        if availability(tuple(shut_for(tx.conn, keys, agent)), tx.now_ms, choice.after_seconds).opens_ms == 0:
-            return option
-    return None

@@ -13,8 +13,8 @@ from kernel.policy.fallback import (
     GONE,
     TABLE,
     TRIES,
+    Availability,
     FallbackCause,
-    ModelAvailability,
     availability,
     choose,
     closed,
@@ -128,7 +128,7 @@ def test_the_first_usable_model_is_chosen_or_else_the_one_that_opens_first(
     if not usable and times:
         assert found[place].opens_ms == min(times)
     for one, its in zip(found, shut, strict=True):
-        assert its or one == ModelAvailability(), "nothing is shut"
+        assert its or one == Availability(), "nothing is shut"
         assert not one.due or all(breaker.is_due(NOW) for breaker in its)
 
 

@@ -13,9 +13,11 @@ from kernel.agents.registration import register
 from kernel.policy.fallback import CLOSED_MS
 from kernel.store import instruction_views
 from kernel.store.agents import ps
-from kernel.store.circuit_breakers import breakers, forget_closed
+from kernel.store.circuit_breakers import breakers
 from kernel.store.transitions.append import append
+from kernel.store.transitions.steering import resume_agent
 from protocol.ipc import Entry, Error, Exited, Result, Start
+from protocol.names import AgentKey
 from protocol.ndjson import encode
 from tests.kernel.services.kernel_core import Core, PlayedLauncher, PlayedWorker, core
 from tests.shorthand import present
@@ -188,8 +190,7 @@ async def test_a_resumed_agent_asks_its_first_model_at_once(team: Core) -> None:
     await team.send()
     await attempt(team, 1, ONE, QUOTA)
     await attempt(team, 2, TWO, SAID, DONE)
-    await team.writer.commit(forget_closed, {"mock-bob": frozenset({"mock/one"})})
-    assert len(team.reader.now(breakers)) == 1, "it is not bob's"
-    await team.writer.commit(forget_closed, {"mock-alice": frozenset({"mock/one"})})
+    await team.writer.commit(resume_agent, AgentKey("alice"))
+    assert team.reader.now(breakers) == ()
     await team.writer.commit(append, team.draft())
     await attempt(team, 3, ONE, SAID, DONE)
