@@ -6,7 +6,6 @@ go unnoticed. If some keys are invalid, the rules between the others are still c
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
 
@@ -16,16 +15,15 @@ from kernel.agents.cli_extras import acp_faults, extras_faults
 from kernel.agents.environment import name_fault
 from kernel.agents.mcp_servers import full_servers, name_faults, read_only_faults, server_faults
 from kernel.agents.mock_script import check_script, full_exit, full_rules, plain_exit
+from kernel.agents.models import each_model, models_of
 from kernel.agents.providers import (
     MOCK,
     ModelRejected,
     Route,
     calls_models,
     check_backend,
-    check_login,
     check_model_name,
-    each_model,
-    models_of,
+    login_fault,
     route,
 )
 from kernel.agents.schedule import faults
@@ -227,16 +225,13 @@ class _Check:
             yield f"model[{index}]" if listed else "model", one
 
     def _check_model(self, where: str, one: AgentDefinition, project: ProjectDefinition) -> bool:
+        key = where if _get(self._node, "provider") is None else "provider"
         try:
             found = route(one, project)
-        except ModelRejected as error:
-            names_provider = _get(self._node, "provider") is not None and "is not a model" not in error.message
-            self._bad("provider" if names_provider else where, error.message, error.hint)
-            return True
-        try:
+            key = "backend" if where == "model" else where
             check_backend(one, found)
         except ModelRejected as error:
-            self._bad("backend" if where == "model" else where, error.message, error.hint)
+            self._bad(where if "is not a model" in error.message else key, error.message, error.hint)
             return True
         faults = tuple(unsupported_options(one, found))
         for fault in faults:
@@ -307,15 +302,9 @@ class _Check:
             return
         if BACKENDS[self._agent.backend].own_home and self._agent.sandbox == "on":
             self._bad("login", "cannot be combined with sandbox: on, which hides your home", "remove one of the two")
-        for one in each_model(self._agent, project):
-            way = None
-            with suppress(ModelRejected):  # reported as an error of the model
-                way = route(one, project)
-            try:
-                check_login(one, way)
-            except ModelRejected as error:
-                self._bad("login", error.message, error.hint)
-                return
+        fault = login_fault(self._agent, project)
+        if fault is not None:
+            self._bad("login", fault.message, fault.hint)
 
     def schedule(self) -> None:
         if self._agent.schedule is not None:

@@ -8,7 +8,8 @@ from typing import Final
 
 import msgspec
 
-from kernel.agents.providers import MOCK, PROVIDERS, calls_models, each_model, route
+from kernel.agents.models import each_model
+from kernel.agents.providers import MOCK, PROVIDERS, calls_models, route
 from protocol.agent import AgentDefinition
 from protocol.backends import BACKENDS
 from protocol.instruction import Usage

@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from kernel.agents.models import ALIASES, each_model, full_model, models_of
 from kernel.source.diagnostics import nearest
-from protocol.agent import AgentDefinition, Endpoint, OpenAIApi, model_names
+from protocol.agent import AgentDefinition, Endpoint, OpenAIApi
 from protocol.backends import BACKENDS, CLIS, EXEC, LoginSpec
 from protocol.errors import Cause
 from protocol.ipc import Provider
@@ -59,28 +60,6 @@ PROVIDERS: Final[Mapping[str, Preset]] = MappingProxyType(
         MOCK: Preset("mock", None),
     }
 )
-
-ALIASES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "opus": "anthropic/claude-opus-5-5",
-        "sonnet": "anthropic/claude-sonnet-5-5",
-        "haiku": "anthropic/claude-haiku-5-5",
-    }
-)
-"""Short names for models, with the ids that our version of the anthropic client lists."""
-
-FAMILIES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        r"claude-": "anthropic",
-        r"gpt-|chatgpt-|codex-|o[134](?:-|$)": "openai",
-        r"gemini-": "google",
-        r"deepseek-": "deepseek",
-        r"grok-": "xai",
-        r"mistral-|codestral-|devstral-|magistral-": "mistral",
-        r"kimi-": "moonshot",
-    }
-)
-"""Prefixes of model names that identify their provider: such a name needs no provider prefix."""
 
 _RESPONSES_ALONE: Final = re.compile(r"(?:^|-)(?:pro|codex|deep-research|computer-use)(?:-|$)")
 """OpenAI models that are not available through Chat Completions."""
@@ -129,39 +108,6 @@ class Route(msgspec.Struct, frozen=True):
     """Whether a project file, and not our table, sets the address of requests: that needs trust."""
 
 
-def models_of(definition: AgentDefinition, project: ProjectDefinition) -> tuple[str, ...]:
-    """Return the models of ``definition`` in order of preference, with the project's default and aliases replaced."""
-    written, aliases = definition.models, project.models.aliases
-    if not written and (definition.backend == EXEC or not BACKENDS[definition.backend].bare):
-        written = model_names(project.models.default)
-    if len(written) == 1 and written[0] not in aliases:
-        return written
-    found = (full_model(name) for text in written for name in model_names(aliases.get(text, text)))
-    return tuple(dict.fromkeys(found))
-
-
-def each_model(definition: AgentDefinition, project: ProjectDefinition) -> tuple[AgentDefinition, ...]:
-    """Return ``definition`` with each of its models alone, in order of preference; itself if it has no model."""
-    found = models_of(definition, project)
-    return tuple(msgspec.structs.replace(definition, model=model) for model in found) or (definition,)
-
-
-def check_models(project: ProjectDefinition) -> Iterator[tuple[str, ModelRejected]]:
-    """Yield the errors in the key ``models`` of the project file, each with its location."""
-    models = project.models
-    for where, written in (("default", models.default), *((f"aliases.{k}", v) for k, v in models.aliases.items())):
-        for index, name in enumerate(model_names(written)):
-            at = f"models.{where}" if isinstance(written, str) else f"models.{where}[{index}]"
-            try:
-                if where == "default" and name in models.aliases:
-                    continue
-                if name in models.aliases:
-                    raise ModelRejected(f"{name} is an alias", "write its models: an alias cannot contain another one")
-                _known(split_model(name)[0], project)
-            except ModelRejected as error:
-                yield at, error
-
-
 def route(definition: AgentDefinition, project: ProjectDefinition) -> Route:
     """Return the route of the first model of ``definition`` according to the files. Raises ModelRejected."""
     prefix, model = split_model(next(iter(models_of(definition, project)), ""))
@@ -174,7 +120,7 @@ def route(definition: AgentDefinition, project: ProjectDefinition) -> Route:
         _dialect_of(prefix, endpoint, project)
         own = endpoint
         if endpoint.base_url is None:  # the agent's own key and dialect for a named endpoint
-            known = _known(endpoint.name, project)
+            known = endpoint_named(endpoint.name, project)
             own = Endpoint(
                 name=known.name,
                 base_url=known.base_url,
@@ -184,7 +130,7 @@ def route(definition: AgentDefinition, project: ProjectDefinition) -> Route:
             )
     else:
         name = definition.provider or prefix
-        endpoint = _known(name, project)
+        endpoint = endpoint_named(name, project)
         _dialect_of(prefix, endpoint, project)
         own = endpoint
     preset = PROVIDERS.get(own.name)
@@ -268,6 +214,19 @@ def check_login(definition: AgentDefinition, found: Route | None) -> None:
         raise ModelRejected("and api_key cannot be combined", "keep one of them")
 
 
+def login_fault(definition: AgentDefinition, project: ProjectDefinition) -> ModelRejected | None:
+    """Return the reason why one of the models of ``definition`` cannot use a login, or None."""
+    for one in each_model(definition, project):
+        way = None
+        with suppress(ModelRejected):  # reported as an error of the model
+            way = route(one, project)
+        try:
+            check_login(one, way)
+        except ModelRejected as error:
+            return error
+    return None
+
+
 def check_endpoint(name: str, base_url: str | None, api_key: str | None) -> None:
     """Raise ModelRejected if an entry of the key ``providers`` is invalid for every agent."""
     if base_url is None and name not in PROVIDERS:
@@ -288,14 +247,6 @@ def split_model(text: str) -> tuple[str, str]:
     return prefix, name
 
 
-def full_model(text: str) -> str:
-    """Return ``provider/name`` for an alias or a known model name, any other ``text`` unchanged."""
-    if text in ALIASES:
-        return ALIASES[text]
-    found = next((provider for beginning, provider in FAMILIES.items() if re.match(beginning, text)), None)
-    return text if found is None or "/" in text else f"{found}/{text}"
-
-
 def check_model_name(text: str, name: str) -> None:
     """Raise ModelRejected if ``name``, the part of ``text`` after its provider, is not a valid model id."""
     if _MODEL.fullmatch(name) is None:
@@ -303,7 +254,8 @@ def check_model_name(text: str, name: str) -> None:
         raise ModelRejected(f"{text[:100]!r} is not a model", hint)
 
 
-def _known(name: str, project: ProjectDefinition) -> Endpoint:
+def endpoint_named(name: str, project: ProjectDefinition) -> Endpoint:
+    """Return the endpoint of a provider of the project or of our table. Raises ModelRejected."""
     entry = project.providers.get(name)
     if entry is None and name not in PROVIDERS:
         known = {*PROVIDERS, *project.providers}
@@ -320,7 +272,7 @@ def _dialect_of(prefix: str, endpoint: Endpoint, project: ProjectDefinition) -> 
         return PROVIDERS[prefix].dialect
     if prefix == endpoint.name:
         return "openai"
-    return _known(prefix, project).dialect or "openai"
+    return endpoint_named(prefix, project).dialect or "openai"
 
 
 def _key_names(endpoint: Endpoint) -> tuple[str, ...]:

@@ -16,7 +16,8 @@ import msgspec
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.cli_extras import extras_demands
-from kernel.agents.providers import MOCK, PROVIDERS, ModelRejected, each_model, login_demand, route
+from kernel.agents.models import each_model
+from kernel.agents.providers import MOCK, PROVIDERS, ModelRejected, login_demand, route
 from kernel.agents.resources import NOTHING, AgentResources
 from kernel.agents.schedule import spends_text, wakes_text
 from osfiles.safe_open import read_private

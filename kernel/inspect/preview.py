@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.providers import CauseError, calls_models, each_model, models_of, resolve, route
+from kernel.agents.models import each_model, models_of
+from kernel.agents.providers import CauseError, calls_models, resolve, route
 from kernel.agents.soul import read_soul
 from kernel.workflows.find import Checkout
 from kernel.workflows.load import load_workflow

@@ -11,8 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from kernel.agents.catalog import AGENTS, Catalog
+from kernel.agents.models import ALIASES, full_model, models_of
 from kernel.agents.project import PROJECT_FILES, place_of, read_project
-from kernel.agents.providers import ALIASES, MOCK, calls_models, full_model, models_of, route
+from kernel.agents.providers import MOCK, calls_models, route
 from kernel.source.convert import model_of
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import FileMissing, read_tree, tree_of

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from kernel.agents.providers import MOCK, CauseError, Resolved, each_model, resolve
+from kernel.agents.models import each_model
+from kernel.agents.providers import MOCK, CauseError, Resolved, resolve
 from kernel.policy.circuit_breaker import ModelEndpoint, keys_of
 from kernel.policy.fallback import ModelChoice, ModelOption, availability, choose
 from kernel.store.circuit_breakers import claim_probes, shut_for

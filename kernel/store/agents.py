@@ -104,7 +104,7 @@ class AgentProcess(msgspec.Struct, frozen=True):
 
 PS: Final = """
 SELECT a.key, coalesce(place.name, a.name) AS name, coalesce(live.space, a.home_space, place.space) AS space,
-  a.state, a.reason, a.backend, coalesce(live.model, a.model) AS model, a.restarts, a.last_exit, a.last_event_ms,
+  a.state, a.reason, a.backend, a.model, a.restarts, a.last_exit, a.last_event_ms,
   live.id IS NOT NULL AS live, live.id AS number, live.epoch, coalesce(live.steps, 0) AS step,
   coalesce((SELECT t.node FROM attempts AS t WHERE t.instruction = live.id AND t.epoch = live.epoch), '') AS node,
   live.waits_for AS kept_for,

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.providers import each_model, models_of, resolve, sdks_for
+from kernel.agents.models import each_model, models_of
+from kernel.agents.providers import resolve, sdks_for
 from kernel.agents.trust import demands
 from kernel.source.diagnostics import BadDefinition
 from protocol.agent import AgentDefinition, Endpoint

@@ -82,7 +82,7 @@ async def test_a_spent_account_is_no_end_where_there_is_another_model(team: Core
     shown = present(team.reader.now(instruction_views.info, instruction, team.now_ms))
     assert (shown.model, shown.tried) == (TWO, 1), "a change is not charged"
     assert [[one.model for one in row.models] for row in shown.attempts] == [[ONE], [TWO]]
-    assert team.reader.now(ps, team.now_ms)[0].shown.model == ONE, "an idle agent shows its preference"
+    assert team.reader.now(ps, team.now_ms)[0].shown.model == TWO, "the model in use"
 
 
 async def test_no_attempt_asks_a_closed_model_and_then_one_probes_it(team: Core, tmp_path: Path) -> None:
