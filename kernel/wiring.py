@@ -55,6 +55,7 @@ from kernel.services.landings import Landings
 from kernel.services.logins import Logins
 from kernel.services.mirror import Mirror
 from kernel.services.mirror_files import DocumentFiles, MirrorFiles
+from kernel.services.model_choice import ModelChooser
 from kernel.services.model_requests import ModelGateway
 from kernel.services.node_cleanup import NodeCleanup
 from kernel.services.node_connection import session_with
@@ -349,6 +350,7 @@ def _attempts(
         working_directory=trees.working_directory,
         confine=confinement.of,
         call_command=command,
+        choose=ModelChooser(reader=reader, writer=writer, environ=base.files.environ, now_ms=clock.now_ms).choose,
     )
     nodes = Nodes(
         log=base.log,
@@ -462,7 +464,11 @@ def _process_control(base: Foundation, attempts: Attempts, queue: Landings, swee
         attempts=AttemptControl(
             activity=lambda: {
                 instruction: AttemptActivity(
-                    pid=attempt.local_pid, doing=attempt.doing, elapsed=attempt.elapsed, leased=attempt.leased
+                    pid=attempt.local_pid,
+                    doing=attempt.doing,
+                    model=attempt.model,
+                    elapsed=attempt.elapsed,
+                    leased=attempt.leased,
                 )
                 for instruction, attempt in attempts.running.items()
             },

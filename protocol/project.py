@@ -66,6 +66,17 @@ class ProviderEntry(StrictStruct, frozen=True, kw_only=True):
     OpenAI's own models."""
 
 
+class ProjectModels(StrictStruct, frozen=True, kw_only=True):
+    """Models of agents that name none, and names for lists of models."""
+
+    default: str | tuple[str, ...] = ""
+    """Model of agents without ``model``: a name, an alias or a list of them."""
+    aliases: dict[str, str | tuple[str, ...]] = {}
+    """Names that agents can write instead of a model: name to a model or to a list of models."""
+    fallback_after: Duration = 60.0
+    """Time until the reset of a rate limit beyond which the next model of a list is used."""
+
+
 class AgentDefaults(StrictStruct, frozen=True, kw_only=True):
     """Defaults for keys that an agent does not set."""
 
@@ -208,6 +219,8 @@ class ProjectDefinition(StrictStruct, frozen=True, kw_only=True):
     """Agent that receives messages without a recipient: ``awk send MESSAGE``."""
     providers: dict[str, ProviderEntry] = {}
     """Endpoints that agents can name."""
+    models: ProjectModels = ProjectModels()
+    """Default model, aliases of models, and when the next model of a list is used."""
     tools: dict[str, ProjectTool] = {}
     """Tools of the project, which agents enable by name."""
     workflows: dict[str, str] = {}

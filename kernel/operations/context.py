@@ -120,10 +120,11 @@ class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptActivity(msgspec.Struct, frozen=True, kw_only=True):
-    """Live attempt: the pid of its running worker, and its last reported activity."""
+    """Live attempt: the pid of its running worker, its last reported activity, and its model."""
 
     pid: int | None
     doing: str = ""
+    model: str = ""
     elapsed: Elapsed | None = None
     leased: Leased | None = None
 

@@ -21,11 +21,14 @@ import msgspec
 import trio
 
 from kernel.policy.circuit_breaker import ModelEndpoint, key_for
+from kernel.policy.fallback import TABLE as FALLBACKS
+from kernel.policy.fallback import ModelChoice
 from kernel.policy.retry import Again, AttemptFailure, EndInstruction, History, decide, tries_left
 from kernel.store.attempts import leave
 from kernel.store.circuit_breakers import ProviderFailure
 from kernel.store.transaction import Transaction, emit_log
 from kernel.store.transitions.close import EndStatus, close
+from kernel.store.transitions.fallback import ModelFailure, fall_back
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue, Retried, requeue
 from kernel.store.writer import Writer
@@ -49,6 +52,8 @@ class AttemptOutcome(msgspec.Struct, frozen=True):
     usage: Usage = Usage()
     cause: Cause | None = None
     retry_after_seconds: float | None = None
+    http_status: int | None = None
+    code: str | None = None
     ours: bool = False
     """Neither worker nor provider failed: no restart budget is charged, and no breaker counts it."""
     leaves: bool = False
@@ -69,6 +74,8 @@ def of_error(error: Error) -> AttemptOutcome:
         f"{error.text}{status}",
         cause=error.cause,
         retry_after_seconds=error.retry_after,
+        http_status=error.http_status,
+        code=error.code,
         ours=ours,
         leaves=True,
     )
@@ -178,6 +185,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
     retry: Retry = Retry()
     restart: Restart = Restart()
     endpoint: ModelEndpoint | None = None
+    choice: ModelChoice | None = None
     exited: Exited | None = None
     stderr: str = ""
     preempted: bool = False
@@ -246,9 +254,13 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
             unstarted=self._unstarted,
             crash_ages_seconds=tuple((now_ms - at) / 1000 for at in leased.crashed_ms),
         )
-        failed = AttemptFailure(cause, ending.retry_after_seconds)
+        failed = AttemptFailure(cause, ending.retry_after_seconds, ending.http_status, ending.code)
         decision = decide(failed, history, result.retry, self.jitter(), restart)
         self._unstarted = history.unstarted + 1 if cause == "spawn_transient" else 0
+        if result.choice is not None:
+            change = ModelFailure(failed, result.choice, isinstance(decision, EndInstruction), throttled_seconds)
+            if await self._falls_back(leased, ending, result, change):
+                return
         failure: ProviderFailure | None = None
         breaker = None if ending.ours or result.endpoint is None else key_for(cause, result.endpoint)
         if breaker is not None:
@@ -278,6 +290,24 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
                 back, status="waiting", waits_for=decision.reason, wait_key=wait_key, holds=True
             )
         await self.put_back(leased, back)
+
+    async def _falls_back(
+        self, leased: Leased, ending: AttemptOutcome, result: AttemptResult, failure: ModelFailure
+    ) -> bool:
+        """Requeue the instruction for another model of the agent's list; return False without a reason to."""
+        cause = failure.failure.cause
+        if ending.ours or len(failure.choice.options) < 2 or cause not in FALLBACKS:
+            return False
+        back = Requeue(
+            status="queued",
+            outcome=cause,
+            cause=cause,
+            exit=_exit_text(result),
+            stderr_tail=result.stderr or ending.text,
+            throttled=True,
+            retry=Retried(n=leased.n, left=None, text=ending.text),
+        )
+        return await commit_with_retry(self.writer, fall_back, leased.instruction, leased.epoch, failure, back)
 
     async def _close(
         self,

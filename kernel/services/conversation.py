@@ -189,7 +189,7 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
         self._untold = Beginning(
             pid=self.worker.handle.pid,
             backend=definition.backend,
-            model=definition.model,
+            model=definition.first_model,
             max_steps=definition.max_steps,
             manifest=tuple(self.frame.manifest),
             seen=self.frame.seen,

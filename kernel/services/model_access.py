@@ -130,7 +130,7 @@ def _of_program(
     definition: AgentDefinition, project: ProjectDefinition, environ: Mapping[str, str]
 ) -> Iterator[ModelGrant]:
     """Yield the project's own provider of an ACP program whose models have the provider's name."""
-    name = definition.model.partition("/")[0]
+    name = definition.first_model.partition("/")[0]
     entry, models = project.providers.get(name), _named_models(definition)
     if entry is not None and models and (provider := _provider(name, entry, environ)).dialect in DIALECTS:
         key, address = _variables(name)
@@ -142,7 +142,7 @@ def _named_models(definition: AgentDefinition) -> frozenset[str]:
     """Return the model of an ACP program that providers know by the same name."""
     if definition.backend != ACP or not acp_program(definition.command).sends_name or not definition.model:
         return frozenset()
-    return frozenset({definition.model.partition("/")[2] or definition.model})
+    return frozenset({definition.first_model.partition("/")[2] or definition.first_model})
 
 
 def _providers(

@@ -110,6 +110,11 @@ class RunningAttempt(msgspec.Struct, eq=False):
         return self.pid if self.at.name == HERE else None
 
     @property
+    def model(self) -> str:
+        """Return its model as written; "" while it is unknown."""
+        return "" if self._frame is None else self._frame.definition.first_model
+
+    @property
     def doing(self) -> str:
         """Return the activity that ``ps`` shows."""
         source = self._talk or self._handed
@@ -257,6 +262,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
             retry=Retry() if frame is None else frame.definition.retry,
             restart=Restart() if frame is None else frame.definition.restart,
             endpoint=None if frame is None else frame.endpoint,
+            choice=None if frame is None else frame.choice,
             exited=exited,
             stderr=self._stderr.text,
             preempted=self._talk is not None and self._talk.preempted,

@@ -132,6 +132,7 @@ def instruction_lines(info: InstructionInfo, screen: Screen) -> list[str]:
         "space": info.space,
         "lane": info.lane,
         "status": info.status + why,
+        "model": info.model,
         "waits": wait_text(info),
         "messages": ", ".join(info.message_ids),
         "continues": info.continues or "",
@@ -145,10 +146,14 @@ def instruction_lines(info: InstructionInfo, screen: Screen) -> list[str]:
         for attempt in info.attempts:
             steps = sum(step.attempt == attempt.n for step in info.steps)
             ended = (attempt.ended_at or "-", attempt.outcome or "-", attempt.exit or "-")
-            rows.append([str(attempt.n), str(attempt.epoch), attempt.started_at, *ended, attempt.node, str(steps)])
-        header = ["ATTEMPT", "EPOCH", "STARTED", "ENDED", "OUTCOME", "EXIT", "NODE", "STEPS"]
-        if not any(row[-2] for row in rows):  # no node: all work ran on the kernel's machine
-            header, rows = [*header[:-2], header[-1]], [[*row[:-2], row[-1]] for row in rows]
+            models = ", ".join(one.model for one in attempt.models)
+            rows.append(
+                [str(attempt.n), str(attempt.epoch), attempt.started_at, *ended, attempt.node, models, str(steps)]
+            )
+        header = ["ATTEMPT", "EPOCH", "STARTED", "ENDED", "OUTCOME", "EXIT", "NODE", "MODEL", "STEPS"]
+        # Without a node, all work ran on the kernel's machine; one model is shown above.
+        hidden = {place for place, least in ((6, 1), (7, 2)) if len({row[place] for row in rows} - {""}) < least}
+        header, *rows = [[cell for place, cell in enumerate(row) if place not in hidden] for row in (header, *rows)]
         lines += ["", *table(header, rows, screen)]
     # The last calls that failed or were not run, with the text that the model received.
     failed = [(step.n, call) for step in info.steps for call in step.failed]

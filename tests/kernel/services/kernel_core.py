@@ -24,6 +24,7 @@ from kernel.services.budgets import Admission, BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.conversation import AttemptServices
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
+from kernel.services.model_choice import ModelChooser
 from kernel.services.model_requests import ModelGateway
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.supervision import InFlight
@@ -171,6 +172,9 @@ class Core:
                 own_bin=frozenset(),
                 url="http://x",
                 paths=AttemptPaths(state=root / ".state", home=root / ".state"),
+                choose=ModelChooser(
+                    reader=self.reader, writer=self.writer, environ={}, now_ms=lambda: self.now_ms
+                ).choose,
             ),
             completer=Completer(writer=self.writer, now_ms=lambda: self.now_ms, jitter=lambda: 0.0),
             models=ModelGateway(gateway=Gateway("http://x", {}, str(root)), environ={}),

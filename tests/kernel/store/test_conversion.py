@@ -83,6 +83,8 @@ def test_a_converted_database_has_every_row_and_the_schema_of_a_new_one(schema: 
         for row in before["instructions"]:
             row["trust"] = 2 if row["epoch"] else 0
     before["agents"] = [{**row, "replica_of": None} for row in before["agents"]]  # of a later migration
+    for table, column, value in (("attempts", "model", None), ("breakers", "lasting", 0)):  # migration 36
+        before[table] = [{**row, column: value} for row in before[table]]
     assert after == before
     assert sorted(os.listdir(tmp_path)) == ["kernel.db", f"kernel.db.schema-{schema}"]
     assert version_of(f"{path}.schema-{schema}") == schema

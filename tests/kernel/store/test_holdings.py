@@ -25,7 +25,7 @@ COLUMNS = 'SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_info(?
 CODES = """
 entries: blob kind
 effects: call_key
-attempts: exit node outcome scopes token_hash
+attempts: exit node outcome scopes token_hash model
 quotas: told
 approvals: blob call_key decided_by digest
 resources: blob id type
