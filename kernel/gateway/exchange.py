@@ -8,7 +8,7 @@ import trio
 from kernel.gateway.access import Admission
 from kernel.gateway.body import Receive, RequestBody, models_in, read_body
 from kernel.gateway.counting import ResponseUsage
-from kernel.gateway.table import DIALECTS, PREFIX, Endpoint, HeaderList, find, request_fields, response_fields
+from kernel.gateway.table import DIALECTS, PREFIX, Endpoint, HeaderList, request_fields, response_fields
 from kernel.gateway.upstream import Upstream, UpstreamFailed, Upstreams
 from kernel.store.exchanges import WireRecord
 from protocol.errors import Refused
@@ -41,18 +41,6 @@ class Asked(NamedTuple):
     release: Callable[[], int]
     """Returns a duplicate of the connection's descriptor, and closes the connection here."""
     node: str = ""
-
-
-def endpoint_of(dialect: str, method: str, path: bytes, query: bytes) -> Endpoint:
-    """Return the row of the table for ``path``, which starts with a dialect. Raises Refused (not_found, forbidden)."""
-    for name, rules in DIALECTS.items():
-        mount = rules.mount.encode()
-        found = find(name, method, path.removeprefix(mount), query) if path.startswith(mount + b"/") else None
-        if found is not None and name != dialect:
-            raise Refused("forbidden", f"the provider of this agent is not available as {name}")
-        if found is not None:
-            return found
-    raise Refused("not_found", "the gateway forwards only model requests: method or path is not in its table")
 
 
 class Exchange:

@@ -7,8 +7,8 @@ from typing import Final
 import trio
 
 from kernel.gateway.access import Admission, Count, May, ModelAccess, Record, digest_of
-from kernel.gateway.exchange import Asked, Exchange, endpoint_of
-from kernel.gateway.table import KEY_FIELDS, key_in_query
+from kernel.gateway.exchange import Asked, Exchange
+from kernel.gateway.table import KEY_FIELDS, endpoint_of, key_in_query
 from kernel.gateway.upstream import Upstreams
 from protocol.errors import Refused
 
@@ -84,8 +84,7 @@ class Gateway:
         await self._upstreams.aclose()
 
     async def answer(self, asked: Asked, leaving: Leaving, admitted: Callable[[str], None]) -> None:
-        """Answer one request. ``leaving``: see ReceiveQueue; ``admitted`` receives
-        the holder of the connection.
+        """Answer one request. ``leaving``: see ReceiveQueue; ``admitted`` receives the holder of the connection.
 
         Raises Refused before the response has started, OSError.
         """

@@ -41,13 +41,6 @@ class ModelGrant(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
 
 
-class WorkerModels(msgspec.Struct, frozen=True):
-    """What a worker gets in place of its grants: its provider, if it has one, and variables of its programs."""
-
-    provider: Provider | None
-    variables: Mapping[str, str]
-
-
 def grants_of(
     definition: AgentDefinition,
     choices: Iterable[AgentDefinition],
@@ -77,8 +70,11 @@ def key_variables(definition: AgentDefinition, project: ProjectDefinition) -> fr
     return frozenset(key for key, _ in _providers(definition, project, {}))
 
 
-def lent(grants: Iterable[ModelGrant], url: str, secret: str) -> WorkerModels:
-    """Return what a worker gets: the address ``url`` of the gateway, and placeholders made from ``secret``."""
+def lent(grants: Iterable[ModelGrant], url: str, secret: str) -> tuple[Provider | None, dict[str, str]]:
+    """Return the provider that a worker gets, if it needs one, and variables for its programs.
+
+    They have the address ``url`` of the gateway, and placeholders made from ``secret``.
+    """
     providers: list[Provider] = []
     variables: dict[str, str] = {}
     for number, grant in enumerate(grants):
@@ -87,7 +83,7 @@ def lent(grants: Iterable[ModelGrant], url: str, secret: str) -> WorkerModels:
             providers.append(shown)
         variables |= {grant.key: shown.api_key or "", grant.address: shown.base_url or ""}
     variables.pop("", None)
-    return WorkerModels(providers[0] if providers else None, variables)
+    return next(iter(providers), None), variables
 
 
 def accesses_of(
