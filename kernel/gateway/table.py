@@ -98,11 +98,6 @@ def endpoint_of(dialect: str, method: str, path: bytes, query: bytes) -> Endpoin
     raise Refused("not_found", "the gateway forwards only model requests: method or path is not in its table")
 
 
-def key_in_query(query: bytes) -> bytes:
-    """Return the value of the query parameter ``key``; b"" without one."""
-    return next((part[4:] for part in query.split(b"&") if part.startswith(b"key=")), b"")
-
-
 def request_fields(headers: HeaderList, *, keeps_keys: bool) -> HeaderList:
     """Return the header fields to forward. ``keeps_keys``: fields with credentials pass."""
     named = _named(headers)

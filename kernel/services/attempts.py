@@ -12,6 +12,7 @@ import msgspec
 import trio
 
 from kernel.fault_injection import fault_point
+from kernel.gateway.access import new_placeholder
 from kernel.procs.procfs import AcceptedConnection, ProcessId, caller
 from kernel.rule.draft import Draft
 from kernel.services.conversation import AttemptServices, StopReason
@@ -93,7 +94,11 @@ class Attempts(msgspec.Struct, eq=False):
         fault_point("attempt.leased")
         services = self.services
         requests = ModelRequests(
-            leased=leased, models=services.models, budgets=services.budgets, writer=services.writer
+            leased=leased,
+            models=services.models,
+            budgets=services.budgets,
+            writer=services.writer,
+            placeholder=new_placeholder(leased.attempt),
         )
         attempt = self.running[leased.instruction] = RunningAttempt(
             leased, token, services, place, self.kept, services.places.of(leased), requests

@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.gateway.access import new_placeholder
 from kernel.gateway.gateway import Gateway
 from kernel.policy.budget import Allowance
 from kernel.services.budgets import BudgetEnforcer
@@ -50,14 +49,11 @@ class ModelRequests(msgspec.Struct, eq=False, kw_only=True):
     models: ModelGateway
     budgets: BudgetEnforcer
     writer: Writer
-    placeholder: str = ""
+    placeholder: str
     """In place of the key of its provider, for the gateway."""
     session: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
     """Conversation with the worker; cancelled when a request exceeds the budget and the worker does not end."""
     _counted: trio.Event = msgspec.field(default_factory=trio.Event)
-
-    def __post_init__(self) -> None:
-        self.placeholder = new_placeholder(self.leased.attempt)
 
     def admit(self, frame: StartFrame, project: ProjectDefinition, now_ms: Callable[[], int]) -> None:
         """Admit the requests of the attempt until ``dismiss``."""
@@ -80,9 +76,7 @@ class ModelRequests(msgspec.Struct, eq=False, kw_only=True):
     async def dismiss(self) -> None:
         """Wait for the end of the last requests, refuse further ones, and book all usage that no entry has taken."""
         gateway, attempt = self.models.gateway, self.leased.attempt
-        with trio.move_on_after(LAST_SECONDS):
-            while attempt in gateway.busy():  # noqa: ASYNC110  (a moment, and no event tells)
-                await trio.sleep(0.01)
+        await gateway.idle(LAST_SECONDS, attempt)
         gateway.dismiss(attempt)
         await self.book()
 
