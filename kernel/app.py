@@ -28,7 +28,7 @@ from kernel.policy.retry import SAFE_MODE_NOTICE
 from kernel.procs.attempt_dir import sweep
 from kernel.procs.launcher import LauncherUnknown
 from kernel.procs.procfs import reap
-from kernel.services.handover import HandedConnection, HandedUpgrade, KernelHandover, KernelProgram
+from kernel.services.handover import HandedUpgrade, KernelHandover, KernelProgram
 from kernel.services.supervision import ShutdownSignal, stop_on_signals
 from kernel.store.database import Database
 from kernel.store.schema import CannotSave, StorageFailed
@@ -199,8 +199,7 @@ async def _serve_until_stopped(
     waiting = [] if responder is None else responder.close()
     if taken is not None:
         kernel.services.kernel.gateway.hold(checks=True)
-        handed = taken.handover.connections
-        waiting += [HeldConnection(socket.socket(fileno=one.descriptor), one.begun) for one in handed]
+        waiting += [HeldConnection(socket.socket(fileno=fd), begun) for fd, begun in taken.handover.connections]
     kept = keep_signals()  # for signals that stop_on_signals does not handle
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stop_on_signals, kernel.shutdown, chain(boot.early_signals, kept))
@@ -269,7 +268,7 @@ def _end_services(kernel: Kernel, scope: trio.CancelScope, leaving: list[Leaving
     if leaving:
         signals = (signal.SIGTERM,) if kernel.shutdown.begun() else ()
         handover = kernel.upgrade.hand_over(signals)
-        waiting = tuple(HandedConnection(*one) for one in kernel.services.kernel.gateway.released)
+        waiting = tuple(kernel.services.kernel.gateway.released)
         leaving[0] = leaving[0]._replace(handover=msgspec.structs.replace(handover, connections=waiting))
     scope.cancel()
 

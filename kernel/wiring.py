@@ -129,16 +129,14 @@ def build(boot: Boot, database: Database) -> Kernel:
     base = foundation_of(boot, database)
     log, feed, clock, catalog, writer = base.log, base.feed, base.clock, base.catalog, base.log.writer
     keep_root(str(catalog.root))
-    budgets, door = BudgetEnforcer(reader=log.reader, now_ms=clock.now_ms), NodeDoor()
+    budgets, door, identity = BudgetEnforcer(reader=log.reader, now_ms=clock.now_ms), NodeDoor(), base.identity
     nodes, trees, tree_work, checks, attempts, cleanup = _attempts(base, budgets, door)
     queue, wake = _landings(base, trees), feed.new_wake(worktrees.WAKING)
     dispatcher, files_mirror = _dispatcher(base, attempts), _mirror(base)
     asking, found_again, memory = _memory(base)
     sweep = WorktreeSweep(repository=base.repository, trees=trees, log=log, wake=wake, works_in=attempts.works_in)
-    standby = Standby(
-        log=log, files=base.files, database=database.path, state_dir=base.state_dir, term=base.identity.term
-    )
-    watchdog = LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic)
+    standby = Standby(log=log, files=base.files, database=database.path, state_dir=base.state_dir, term=identity.term)
+    watchdog = LoopWatchdog(notifier=notifier_from(base.environ, identity.pid), now=time.monotonic)
     reload, shutdown, safe_mode = Reload(catalog=catalog, log=log), ShutdownSignal(), trio.Event()
     upgrade = Upgrade(
         attempts=attempts,
@@ -152,9 +150,9 @@ def build(boot: Boot, database: Database) -> Kernel:
         installed=KernelProgram(sys.executable, boot.arguments.words),
     )
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=base.repository)
-    traces_out = Traces(log=log, files=base.files, wake=feed.new_wake(telemetry.WAKING), project=base.identity.project)
+    traces_out = Traces(log=log, files=base.files, wake=feed.new_wake(telemetry.WAKING), project=identity.project)
     control = KernelControl(
-        identity=base.identity,
+        identity=identity,
         keys=Keys(boot.token, boot.record_token),
         state=_state(boot, database, dispatcher, safe_mode, standby),
         rules=base.rules,

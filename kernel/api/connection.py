@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, cast
 
 import trio
@@ -186,7 +187,7 @@ class Connection:
                 client = parse_socket_addr(socket.family, socket.getpeername())
                 server = parse_socket_addr(socket.family, socket.getsockname())
                 more = {
-                    ADMITTED: self._admitted,
+                    ADMITTED: partial(self.asked_by, self),
                     WIRE: self._wire,
                     FLUSH: self._write,
                     RELEASE: self._release,
@@ -210,9 +211,6 @@ class Connection:
         finally:
             with trio.CancelScope(shield=True):
                 await self.stream.aclose()
-
-    def _admitted(self, holder: str) -> None:
-        self.asked_by(self, holder)
 
     def _wire(self) -> AcceptedConnection | None:
         with suppress(OSError):

@@ -13,18 +13,13 @@ import trio
 
 from kernel.gateway.table import DIALECTS
 from kernel.store.exchanges import WireRecord
-from protocol.errors import Refused
 from protocol.instruction import Usage
 from protocol.ipc import Provider
 
-MOST_REQUESTS: Final = 128
-"""Maximum number of simultaneous requests of one attempt."""
 _RANDOM_BYTES: Final = 16
 
 May = Callable[[], Awaitable[None]]
 Count = Callable[[str, Usage], None]
-
-
 Record = Callable[[WireRecord], Awaitable[None]]
 
 
@@ -52,18 +47,6 @@ class Admission(msgspec.Struct, eq=False):
     flying: int = 0
     """Number of requests that the provider is answering."""
     dismissed: bool = False
-
-    def enter(self, scope: trio.CancelScope) -> None:
-        """Add an open request. Raises Refused (busy) beyond the limit."""
-        if len(self.requests) >= MOST_REQUESTS:
-            raise Refused("busy", f"attempt {self.access.attempt} has {MOST_REQUESTS} open model requests")
-        self.requests.add(scope)
-
-    def check_models(self, models: tuple[str, ...]) -> None:
-        """Raise Refused (forbidden) if the attempt must not call one of ``models``."""
-        for model in models if self.access.models else ():
-            if model not in self.access.models:
-                raise Refused("forbidden", f"model {model[:100]!a} is not a model of this agent")
 
 
 def digest_of(placeholder: bytes) -> bytes:

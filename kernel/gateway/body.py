@@ -1,7 +1,7 @@
 """Bodies of model requests: read completely before they are forwarded, and their model.
 
 Bodies up to MEMORY_BYTES stay in memory. Larger ones are written to a file without a name, and their model is read
-from an outline, in which long texts are cut, so that memory use is independent of the size.
+from an outline without its long texts, so that memory use is independent of the size.
 """
 
 import json
@@ -24,6 +24,8 @@ PART_SECONDS: Final = 60.0
 _INLINE_BYTES: Final = 256 * 1024
 """Size up to which a body is parsed without a thread."""
 _OUTLINE_BYTES: Final = 8 * 1024 * 1024
+_TEXT_BYTES: Final = 256
+"""Length of the longest text in an outline."""
 
 
 class RequestBody:
@@ -55,7 +57,7 @@ async def read_body(receive: Receive, folder: str) -> tuple[RequestBody, bytes]:
 
     Raises Refused (too_large, bad_request), OSError.
     """
-    buffer, outline, size, more = bytearray(), Outline(), 0, True
+    buffer, outline, size, more = bytearray(), bytearray(), 0, True
     file: IO[bytes] | None = None
     try:
         while more:
@@ -70,9 +72,12 @@ async def read_body(receive: Receive, folder: str) -> tuple[RequestBody, bytes]:
                 raise Refused("too_large", f"the body is larger than {BODY_BYTES} bytes")
             if size > MEMORY_BYTES and (len(buffer) > MEMORY_BYTES or not more):
                 file = file or tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  (closed with the body)
-                part, buffer = bytes(buffer), bytearray()
+                half = (len(buffer) - len(buffer.rstrip(b"\\"))) % 2 if more else 0  # of an escape sequence
+                part, buffer = bytes(buffer[: len(buffer) - half]), buffer[len(buffer) - half :]
                 await trio.to_thread.run_sync(file.write, part)
-                await trio.to_thread.run_sync(outline.feed, part)
+                outline += await trio.to_thread.run_sync(outlined, part)
+            if len(outline) > _OUTLINE_BYTES:
+                raise Refused("too_large", f"the structure of the body is larger than {_OUTLINE_BYTES} bytes")
     except BaseException as error:
         if file is not None:
             file.close()
@@ -82,54 +87,17 @@ async def read_body(receive: Receive, folder: str) -> tuple[RequestBody, bytes]:
     if file is None:
         data = bytes(buffer)
         return RequestBody(data), data
-    return RequestBody(b"", file, size), outline.end()
+    return RequestBody(b"", file, size), bytes(outline)
 
 
-class Outline:
-    """JSON document in which each text of more than 256 bytes is empty, so that a large document becomes short."""
+# Content of a text, or everything between two texts.
+_RUN: Final = re.compile(rb'(?:[^"\\]++|\\.)++', re.DOTALL)
+_BETWEEN: Final = re.compile(rb"[\s\d.,:+\-\[\]{}truefalsnE]*+")
 
-    # Structure and short texts; the start of a long text; the rest of a long text.
-    _SHORT: Final = re.compile(rb'(?:[^"]++|"(?:[^"\\]++|\\.){0,256}+")*+', re.DOTALL)
-    _START: Final = re.compile(rb'"(?:[^"\\]|\\.){257}', re.DOTALL)
-    _REST: Final = re.compile(rb"(?:[^\"\\]++|\\.)*+", re.DOTALL)
 
-    def __init__(self) -> None:
-        self._kept = bytearray()
-        self._unread = b""
-        self._in_long = False
-
-    def feed(self, part: bytes) -> None:
-        """Add a part of the document. Raises Refused (too_large) if its structure alone is too long."""
-        data, at = self._unread + part, 0
-        while at < len(data):
-            if self._in_long:
-                at = self._match(self._REST, data, at)
-                if data[at : at + 1] != b'"':  # the end of the part, or half of an escape sequence
-                    break
-                self._in_long = False
-                self._kept += b'"'
-                at += 1
-                continue
-            end = self._match(self._SHORT, data, at)
-            self._kept += data[at:end]
-            at = end
-            start = self._START.match(data, at)
-            if start is None:
-                break
-            self._kept += b'"'
-            self._in_long, at = True, start.end()
-        self._unread = data[at:]
-        if len(self._kept) > _OUTLINE_BYTES:
-            raise Refused("too_large", f"the structure of the body is larger than {_OUTLINE_BYTES} bytes")
-
-    @staticmethod
-    def _match(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
-        found = pattern.match(data, at)
-        return at if found is None else found.end()
-
-    def end(self) -> bytes:
-        """Return the whole outline."""
-        return bytes(self._kept) + self._unread
+def outlined(part: bytes) -> bytes:
+    """Return a part of a JSON document with ``0000`` in place of long texts, which also completes half of a ``\\u``."""
+    return _RUN.sub(lambda run: run[0] if len(run[0]) <= _TEXT_BYTES or _BETWEEN.fullmatch(run[0]) else b"0000", part)
 
 
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -148,13 +116,9 @@ def _models_in(document: bytes) -> tuple[str, ...]:
         members = _members.decode(document)
         # Parsers differ in duplicate keys, and some ignore case. Usually, no space is left for another key.
         known = sum(len(key) + len(value) + len('"":,') for key, value in members.items()) + 1
-        keys = [key.lower() for key in members]
-        if len(document) - known >= _SHORTEST_MEMBER:
-
-            def note_keys(pairs: list[tuple[str, object]]) -> None:
-                keys[:] = [key.lower() for key, _ in pairs]  # the outermost object is the last one
-
-            json.loads(document, object_pairs_hook=note_keys)
+        has_more = len(document) - known >= _SHORTEST_MEMBER
+        pairs = json.loads(document, object_pairs_hook=list) if has_more else members.items()
+        keys = [key.lower() for key, _ in pairs]
         if keys.count("model") != 1 or keys.count("models") > 1:
             raise bad_request("the body must name its model once")
         model = msgspec.json.decode(members.get("model", b""), type=str)

@@ -8,7 +8,7 @@ import trio
 from kernel.gateway.access import Admission
 from kernel.gateway.body import Receive, RequestBody, models_in, read_body
 from kernel.gateway.counting import ResponseUsage
-from kernel.gateway.table import DIALECTS, PREFIX, Endpoint, HeaderList, find, request_fields, response_fields
+from kernel.gateway.table import DIALECTS, PREFIX, Endpoint, HeaderList, request_fields, response_fields
 from kernel.gateway.upstream import Upstream, UpstreamFailed, Upstreams
 from kernel.store.exchanges import WireRecord
 from protocol.errors import Refused
@@ -43,18 +43,6 @@ class Asked(NamedTuple):
     node: str = ""
 
 
-def endpoint_of(dialect: str, method: str, path: bytes, query: bytes) -> Endpoint:
-    """Return the row of the table for ``path``, which starts with a dialect. Raises Refused (not_found, forbidden)."""
-    for name, rules in DIALECTS.items():
-        mount = rules.mount.encode()
-        found = find(name, method, path.removeprefix(mount), query) if path.startswith(mount + b"/") else None
-        if found is not None and name != dialect:
-            raise Refused("forbidden", f"the provider of this agent is not available as {name}")
-        if found is not None:
-            return found
-    raise Refused("not_found", "the gateway forwards only model requests: method or path is not in its table")
-
-
 class Exchange:
     """Exchange of an admitted attempt with its provider. ``started``: whether the response has started."""
 
@@ -83,7 +71,9 @@ class Exchange:
         try:
             model = self._endpoint.model
             models = (model,) if model is not None else await models_in(document)
-            self._admission.check_models(models)
+            allowed = self._admission.access.models
+            if allowed and (others := [one for one in models if one not in allowed]):
+                raise Refused("forbidden", f"model {others[0][:100]!a} is not a model of this agent")
             request = document if self._admission.record is not None else b""
             del document
             self.waiting = body
@@ -115,13 +105,19 @@ class Exchange:
         return asked.release(), b"\r\n".join(head) + b"\r\n\r\n" + data
 
     async def _forward(self, upstreams: Upstreams, body: RequestBody, model: str) -> None:
-        base = self._provider.base_url or DIALECTS[self._provider.dialect].official
-        target = base.rstrip("/").encode() + self._endpoint.path
+        rules = DIALECTS[self._provider.dialect]
+        target = (self._provider.base_url or rules.official).rstrip("/").encode() + self._endpoint.path
         url = target + b"?" + self._endpoint.query if self._endpoint.query else target
+        fields = request_fields(self._asked.headers, keeps_keys=self._admission.access.login)
+        fields += [(b"accept-encoding", b"identity"), (b"content-length", b"%d" % body.size)]
+        if self._key:
+            fields.append((rules.key_field, rules.key_prefix + self._key.encode()))
+            # Anthropic's clients send a key in either field, and some compatible endpoints read only one of them.
+            if rules.key_field == b"x-api-key" and b"authorization" in dict(self._asked.headers):
+                fields.append((b"authorization", b"Bearer " + self._key.encode()))
         try:
             async with upstreams.connected(url.decode()) as (upstream, path, host):
-                fields = [(b"host", host), *self._fields(), (b"content-length", b"%d" % body.size)]
-                response = await upstream.send(path, fields, body)
+                response = await upstream.send(path, [(b"host", host), *fields], body)
                 self._status = response.status_code
                 headers = response_fields(list(response.headers), self._key.encode())
                 streams = dict(headers).get(b"content-type", b"").startswith(b"text/event-stream")
@@ -134,17 +130,6 @@ class Exchange:
             if not self.started:
                 text = f"provider {self._provider.name} could not be reached: {failed}"
                 raise Refused("provider_unreachable", self._without_key(text)) from failed
-
-    def _fields(self) -> HeaderList:
-        headers, login = self._asked.headers, self._admission.access.login
-        fields = [*request_fields(headers, keeps_keys=login), (b"accept-encoding", b"identity")]
-        if self._key:
-            rules = DIALECTS[self._provider.dialect]
-            fields.append((rules.key_field, rules.key_prefix + self._key.encode()))
-            # Anthropic's clients send a key in either field, and some compatible endpoints read only one of them.
-            if rules.key_field == b"x-api-key":
-                fields += [(name, b"Bearer " + self._key.encode()) for name, _ in headers if name == b"authorization"]
-        return fields
 
     async def _answer(self, upstream: Upstream, headers: HeaderList, usage: ResponseUsage) -> None:
         send = self._asked.send

@@ -7,11 +7,13 @@ from typing import Final
 import trio
 
 from kernel.gateway.access import Admission, Count, May, ModelAccess, Record, digest_of
-from kernel.gateway.exchange import Asked, Exchange, endpoint_of
-from kernel.gateway.table import KEY_FIELDS, key_in_query
+from kernel.gateway.exchange import Asked, Exchange
+from kernel.gateway.table import KEY_FIELDS, endpoint_of
 from kernel.gateway.upstream import Upstreams
 from protocol.errors import Refused
 
+MOST_REQUESTS: Final = 128
+"""Maximum number of simultaneous requests of one attempt."""
 _BEARER: Final = b"bearer "
 _IN_PATH: Final = b"awk-"
 _POLL_SECONDS: Final = 0.02
@@ -58,10 +60,10 @@ class Gateway:
         """Return the attempts whose requests a provider is answering."""
         return tuple(one.access.attempt for one in self._admissions.values() if one.flying)
 
-    async def idle(self, seconds: float) -> None:
-        """Wait until no provider is answering a request, at most ``seconds``."""
+    async def idle(self, seconds: float, attempt: str = "") -> None:
+        """Wait until no provider is answering a request (of ``attempt``), at most ``seconds``."""
         with trio.move_on_after(seconds):
-            while self.busy():  # noqa: ASYNC110  (used by upgrades only)
+            while attempt in self.busy() if attempt else self.busy():  # noqa: ASYNC110  (a moment; no event tells)
                 await trio.sleep(_POLL_SECONDS)
 
     def hold(self, *, checks: bool = False) -> None:
@@ -84,8 +86,7 @@ class Gateway:
         await self._upstreams.aclose()
 
     async def answer(self, asked: Asked, leaving: Leaving, admitted: Callable[[str], None]) -> None:
-        """Answer one request. ``leaving``: see ReceiveQueue; ``admitted`` receives
-        the holder of the connection.
+        """Answer one request. ``leaving``: see ReceiveQueue; ``admitted`` receives the holder of the connection.
 
         Raises Refused before the response has started, OSError.
         """
@@ -95,11 +96,14 @@ class Gateway:
         endpoint = endpoint_of(admission.access.provider.dialect, asked.method, path, asked.query)
         exchange = Exchange(admission, endpoint, asked)
         with trio.CancelScope() as scope:
-            admission.enter(scope)
+            if len(admission.requests) >= MOST_REQUESTS:
+                raise Refused("busy", f"attempt {admission.access.attempt} has {MOST_REQUESTS} open model requests")
+            admission.requests.add(scope)
             self._exchanges.add(exchange)
             try:
                 with leaving(scope.cancel):
-                    await exchange.run(self._until_open, self._upstreams, self._folder)
+                    opened = lambda: self._opened.wait()  # noqa: E731, PLW0108  (``hold`` replaces the event)
+                    await exchange.run(opened, self._upstreams, self._folder)
             finally:
                 self._exchanges.discard(exchange)
                 admission.requests.discard(scope)
@@ -113,16 +117,13 @@ class Gateway:
             given, login = [placeholder], True
         else:
             given, path, login = [value for name, value in asked.headers if name in KEY_FIELDS], asked.path, False
-            given.append(key_in_query(asked.query))
+            given += [part[4:] for part in asked.query.split(b"&") if part.startswith(b"key=")]
         for value in given:
             is_bearer = value[: len(_BEARER)].lower() == _BEARER
             found = self._admissions.get(digest_of(value[len(_BEARER) :].strip() if is_bearer else value))
             if found is not None and (found.access.login, found.access.node) == (login, asked.node):
                 return found, path
         raise _unknown()
-
-    async def _until_open(self) -> None:
-        await self._opened.wait()
 
 
 def _unknown() -> Refused:

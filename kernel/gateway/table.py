@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from protocol.errors import Refused
+
 PREFIX: Final = b"/gateway/"
 
 
@@ -80,21 +82,20 @@ class Endpoint(NamedTuple):
     model: str | None
 
 
-def find(dialect: str, method: str, path: bytes, query: bytes) -> Endpoint | None:
-    """Return the request of the table for ``path``, which starts below the dialect's mount; None if there is none."""
-    rules = DIALECTS[dialect]
-    found = rules.paths.fullmatch(path) if method == "POST" else None
+def endpoint_of(dialect: str, method: str, path: bytes, query: bytes) -> Endpoint:
+    """Return the row of the table for ``path``, which starts with a dialect. Raises Refused (not_found, forbidden)."""
     parts = query.split(b"&") if query else []
     kept = [part for part in parts if not part.startswith(b"key=")]
-    if found is None or not rules.query.issuperset(kept) or len(parts) > len(rules.query) + 1:
-        return None
-    model = found.groupdict().get("model")
-    return Endpoint(path, b"&".join(kept), None if model is None else model.decode())
-
-
-def key_in_query(query: bytes) -> bytes:
-    """Return the value of the query parameter ``key``; b"" without one."""
-    return next((part[4:] for part in query.split(b"&") if part.startswith(b"key=")), b"")
+    for name, rules in DIALECTS.items():
+        found = rules.paths.fullmatch(path.removeprefix(rules.mount.encode()))
+        if found is None or not path.startswith(rules.mount.encode()) or method != "POST":
+            continue
+        if name != dialect:
+            raise Refused("forbidden", f"the provider of this agent is not available as {name}")
+        if rules.query.issuperset(kept) and len(parts) <= len(rules.query) + 1:
+            model = found.groupdict().get("model")
+            return Endpoint(found[0], b"&".join(kept), None if model is None else model.decode())
+    raise Refused("not_found", "the gateway forwards only model requests: method or path is not in its table")
 
 
 def request_fields(headers: HeaderList, *, keeps_keys: bool) -> HeaderList:

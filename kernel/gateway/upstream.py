@@ -60,10 +60,10 @@ class Upstream:
         self._fields = fields
         self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD_BYTES)
 
-    async def send(self, target: bytes, headers: HeaderList, body: RequestBody) -> h11.Response:
-        """Send a POST request, and return the head of the response. Raises UpstreamFailed."""
+    async def send(self, target: bytes, headers: HeaderList, body: RequestBody, method: str = "POST") -> h11.Response:
+        """Send a request, and return the head of the response. Raises UpstreamFailed."""
         with _failures():
-            request = h11.Request(method="POST", target=self._through + target, headers=[*headers, *self._fields])
+            request = h11.Request(method=method, target=self._through + target, headers=[*headers, *self._fields])
             data = self._h11.send(request) or b""
             with suppress(trio.BrokenResourceError):  # the provider may answer before it has read the whole body
                 async for piece in body:
@@ -151,7 +151,12 @@ class Upstreams:
             login = [(b"proxy-authorization", b"Basic " + base64.b64encode(word))] if proxy.username else []
             if parts.scheme == "http":
                 return Upstream(secured, socket, origin.encode(), login)
-            await _tunnel(secured, f"{host}:{port}".encode(), login)
+            target = f"{host}:{port}".encode()
+            opened = await Upstream(secured, socket, b"", login).send(
+                target, [(b"host", target)], RequestBody(b""), "CONNECT"
+            )
+            if not 200 <= opened.status_code < 300:
+                raise OSError(f"its proxy refused the connection: {opened.status_code}")
             return Upstream(await self._secured(secured, host), socket, b"", [])
         except BaseException:
             await trio.aclose_forcefully(stream)
@@ -170,16 +175,6 @@ class Upstreams:
         """Close all unused connections."""
         for one in (one for idle in self._idle.values() for one in idle):
             await one.aclose()
-
-
-async def _tunnel(stream: trio.abc.Stream, target: bytes, login: HeaderList) -> None:
-    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD_BYTES)
-    request = h11.Request(method="CONNECT", target=target, headers=[(b"host", target), *login])
-    await stream.send_all((connection.send(request) or b"") + (connection.send(h11.EndOfMessage()) or b""))
-    while (event := connection.next_event()) is h11.NEED_DATA:
-        connection.receive_data(bytes(await stream.receive_some(_CHUNK_BYTES)))
-    if not isinstance(event, h11.Response) or not 200 <= event.status_code < 300:
-        raise OSError(f"its proxy refused the connection: {getattr(event, 'status_code', 'no answer')}")
 
 
 def proxy_for(origin: str, environ: Mapping[str, str]) -> str | None:

@@ -38,24 +38,17 @@ class ModelChoice(msgspec.Struct, frozen=True):
     after_seconds: float
 
 
-class FallbackRule(NamedTuple):
-    """Cause in the event, and what a failure needs besides. tries: TRIES failures, or a far reset. reset: the same, but
-    a near reset is waited for. unknown: the provider does not know the model."""
-
-    cause: FallbackCause
-    needs: Literal["nothing", "tries", "reset", "unknown"]
-
-
-TABLE: Final[Mapping[Cause, FallbackRule]] = MappingProxyType(
+CAUSES: Final[Mapping[Cause, FallbackCause]] = MappingProxyType(
     {
-        "quota": FallbackRule("quota", "nothing"),
-        "rate_limited": FallbackRule("rate_limit", "reset"),
-        "invalid": FallbackRule("model", "unknown"),
-        "overloaded": FallbackRule("unavailable", "tries"),
-        "network": FallbackRule("unavailable", "tries"),
+        "quota": "quota",
+        "rate_limited": "rate_limit",
+        "invalid": "model",
+        "overloaded": "unavailable",
+        "network": "unavailable",
     }
 )
-"""Refusals, other invalid requests, budgets and credentials never change the model."""
+"""Cause of a change for each cause of a failure. Refusals, other invalid requests, budgets and credentials never change
+the model."""
 GONE: Final = frozenset({404, 410})
 UNKNOWN: Final = frozenset({"model_not_found", "model_not_available", "invalid_model", "not_found_error"})
 """Error codes of an unknown or retired model, for errors without such a status."""
@@ -68,21 +61,19 @@ def fallback_cause(
 
     ``ends``: without a list, the instruction would end now.
     """
-    rule = TABLE.get(failure.cause)
+    cause = CAUSES.get(failure.cause)
     told = sensible_seconds(failure.retry_after_seconds)
-    is_far = told is not None and told > after_seconds
-    match None if rule is None else rule.needs:
-        case "nothing":
-            applies = True
-        case "unknown":
+    is_due = ends or (told is not None and told > after_seconds)
+    match cause:
+        case "model":
             applies = failure.http_status in GONE or failure.code in UNKNOWN
-        case "tries":
-            applies = is_far or ends or tries >= TRIES
-        case "reset":
-            applies = is_far or ends or (told is None and tries >= TRIES)
-        case None:
-            applies = False
-    return rule.cause if rule is not None and applies else None
+        case "unavailable":
+            applies = is_due or tries >= TRIES
+        case "rate_limit":  # a near reset is waited for
+            applies = is_due or (told is None and tries >= TRIES)
+        case _:
+            applies = True
+    return cause if applies else None
 
 
 def reset_ms(failure: AttemptFailure, now_ms: int) -> int | None:

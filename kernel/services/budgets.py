@@ -26,7 +26,7 @@ from kernel.policy.circuit_breaker import hold_until_ms, keys_of
 from kernel.services.completion import AttemptOutcome
 from kernel.services.start_frame import CannotStart, StartFrame
 from kernel.store import spending
-from kernel.store.circuit_breakers import closed_for
+from kernel.store.circuit_breakers import shut_for
 from kernel.store.database import Reader
 from kernel.store.spending import RunMoney, SpentAmounts
 from kernel.store.transitions.lease import Leased
@@ -148,7 +148,10 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         accounts = tuple(self._accounts(attempt))
         if at_gateway:
             attempt.is_counted = True
-            accounts = tuple(_with(one, attempt.unbooked) for one in accounts)
+            used = {"tokens": attempt.unbooked.tokens, "usd": attempt.unbooked.cost_usd or 0.0}
+            accounts = tuple(
+                msgspec.structs.replace(one, used=one.used + used.get(one.measure, 0.0)) for one in accounts
+            )
         counts_usd = any(one.measure == "usd" for one in accounts)
         if counts_usd and attempt.unpriced:
             return Exhausted("instruction", _UNPRICED, None)
@@ -285,11 +288,6 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         return None if leased.run is None else self.reader.now(spending.of_run, leased.run)
 
 
-def _with(account: Account, more: Usage) -> Account:
-    used = {"tokens": more.tokens, "usd": more.cost_usd or 0.0}.get(account.measure, 0.0)
-    return msgspec.structs.replace(account, used=account.used + used)
-
-
 def _limits(
     scope: ScopeName, tokens: int | None, usd: float | None, spent: SpentAmounts, others: Sequence[Allowance]
 ) -> Iterator[Account]:
@@ -323,7 +321,7 @@ class Admission(msgspec.Struct, eq=False, kw_only=True):
 
     async def admit(self, leased: Leased, frame: StartFrame) -> Allowance | AttemptOutcome | Requeue:
         """Return the first call's allowance, or how the work ends or waits. Raises CannotStart."""
-        shut = self.reader.now(closed_for, keys_of(frame.endpoint), leased.agent)
+        shut = next(iter(self.reader.now(shut_for, keys_of(frame.endpoint), leased.agent)), None)
         if shut is not None:
             return Requeue(
                 status="waiting",

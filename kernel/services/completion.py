@@ -21,8 +21,7 @@ import msgspec
 import trio
 
 from kernel.policy.circuit_breaker import ModelEndpoint, key_for
-from kernel.policy.fallback import TABLE as FALLBACKS
-from kernel.policy.fallback import ModelChoice
+from kernel.policy.fallback import CAUSES, ModelChoice
 from kernel.policy.retry import Again, AttemptFailure, EndInstruction, History, decide, tries_left
 from kernel.store.attempts import leave
 from kernel.store.circuit_breakers import ProviderFailure
@@ -257,9 +256,14 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
         failed = AttemptFailure(cause, ending.retry_after_seconds, ending.http_status, ending.code)
         decision = decide(failed, history, result.retry, self.jitter(), restart)
         self._unstarted = history.unstarted + 1 if cause == "spawn_transient" else 0
-        if result.choice is not None:
-            change = ModelFailure(failed, result.choice, isinstance(decision, EndInstruction), throttled_seconds)
-            if await self._falls_back(leased, ending, result, change):
+        stderr = result.stderr or ending.text
+        back = Requeue(status="queued", outcome=cause, cause=cause, exit=_exit_text(result), stderr_tail=stderr)
+        choice = result.choice
+        if choice is not None and len(choice.options) > 1 and cause in CAUSES and not ending.ours:
+            change = ModelFailure(failed, choice, isinstance(decision, EndInstruction), throttled_seconds)
+            retried = Retried(n=leased.n, left=None, text=ending.text)
+            other = msgspec.structs.replace(back, throttled=True, retry=retried)
+            if await commit_with_retry(self.writer, fall_back, leased.instruction, leased.epoch, change, other):
                 return
         failure: ProviderFailure | None = None
         breaker = None if ending.ours or result.endpoint is None else key_for(cause, result.endpoint)
@@ -269,13 +273,9 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
             await self._close(leased, ending, decision.status, result, failure)
             return
         delay_seconds = decision.delay_seconds
-        back = Requeue(
-            status="queued",
-            outcome=cause,
-            cause=cause,
+        back = msgspec.structs.replace(
+            back,
             not_before_ms=0 if delay_seconds is None else now_ms + math.ceil(delay_seconds * 1000),
-            exit=_exit_text(result),
-            stderr_tail=result.stderr or ending.text,
             throttled=cause in ("rate_limited", "overloaded"),
             crash_jitter=self._crash_jitter(ending),
             trip=failure,
@@ -290,24 +290,6 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
                 back, status="waiting", waits_for=decision.reason, wait_key=wait_key, holds=True
             )
         await self.put_back(leased, back)
-
-    async def _falls_back(
-        self, leased: Leased, ending: AttemptOutcome, result: AttemptResult, failure: ModelFailure
-    ) -> bool:
-        """Requeue the instruction for another model of the agent's list; return False without a reason to."""
-        cause = failure.failure.cause
-        if ending.ours or len(failure.choice.options) < 2 or cause not in FALLBACKS:
-            return False
-        back = Requeue(
-            status="queued",
-            outcome=cause,
-            cause=cause,
-            exit=_exit_text(result),
-            stderr_tail=result.stderr or ending.text,
-            throttled=True,
-            retry=Retried(n=leased.n, left=None, text=ending.text),
-        )
-        return await commit_with_retry(self.writer, fall_back, leased.instruction, leased.epoch, failure, back)
 
     async def _close(
         self,

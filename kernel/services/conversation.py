@@ -141,8 +141,14 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
                 resumed=resumed or HandedSession(),
             )
             try:
-                with trio.move_on_after(math.inf if seconds_left is None else max(0.0, seconds_left)) as budget:
-                    ending = await self._within_allowance(session)
+                seconds = math.inf if seconds_left is None else max(0.0, seconds_left)
+                with trio.move_on_after(seconds) as budget, self.requests.session:
+                    ending = await session.run()
+                if self.requests.session.cancelled_caught:  # a request of its program would exceed the budget
+                    with contextlib.suppress(WorkerNotReading):
+                        await self.worker.link.send(Stop(reason="budget", deadline_seconds=LEAVE_SECONDS))
+                    text = self.services.reader.now(entries.last_text, instruction)
+                    ending = AttemptOutcome("incomplete", text, cause="budget", leaves=True)
                 if budget.cancelled_caught:
                     ending = AttemptOutcome("incomplete", "time budget exhausted", cause="budget")
             finally:
@@ -169,18 +175,6 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
             return AttemptOutcome("incomplete", reached.text, cause="resource", leaves=True)
         except Refused as refused:
             return AttemptOutcome("failed", refused.text, cause="protocol")
-
-    async def _within_allowance(self, session: WorkerSession) -> AttemptOutcome | None:
-        """Run the session; stop the worker if a request of its program would exceed the budget."""
-        ending: AttemptOutcome | None = None
-        with self.requests.session:
-            ending = await session.run()
-        if self.requests.session.cancelled_caught:
-            with contextlib.suppress(WorkerNotReading):
-                await self.worker.link.send(Stop(reason="budget", deadline_seconds=LEAVE_SECONDS))
-            text = self.services.reader.now(entries.last_text, self.leased.instruction)
-            return AttemptOutcome("incomplete", text, cause="budget", leaves=True)
-        return ending
 
     async def on_ready(self, _ready: Ready, /) -> None:
         """Record that the worker runs; the event is logged with the first entry or by ``on_at_work``."""

@@ -87,13 +87,6 @@ class HandedUpgrade(msgspec.Struct, frozen=True, kw_only=True):
     """Time at which attempts stopped, in seconds of CLOCK_BOOTTIME."""
 
 
-class HandedConnection(msgspec.Struct, frozen=True):
-    """Connection with a complete request that waits for the next process; ``begun`` is the request."""
-
-    descriptor: int
-    begun: bytes
-
-
 class KernelHandover(msgspec.Struct, frozen=True, kw_only=True):
     """Table that one kernel process hands to the next; new fields need a default."""
 
@@ -103,15 +96,16 @@ class KernelHandover(msgspec.Struct, frozen=True, kw_only=True):
     children: tuple[int, ...] = ()
     """Process ids of children that exit by themselves and have to be reaped."""
     safe_mode: bool = False
-    connections: tuple[HandedConnection, ...] = ()
+    connections: tuple[tuple[int, bytes], ...] = ()
+    """Descriptors of connections, each with the complete request that waits on it."""
     signals: tuple[int, ...] = ()
     """Received signals that were not yet handled."""
 
     @property
     def descriptors(self) -> tuple[int, ...]:
         """Return all descriptors that have to stay open."""
-        connections = (one.descriptor for one in self.connections)
-        return (*(fd for attempt in self.attempts for fd in attempt.descriptors), *connections)
+        of_attempts = (fd for attempt in self.attempts for fd in attempt.descriptors)
+        return (*of_attempts, *(fd for fd, _ in self.connections))
 
 
 def encode(handover: KernelHandover) -> bytes:

@@ -41,13 +41,6 @@ class ModelGrant(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
 
 
-class WorkerModels(msgspec.Struct, frozen=True):
-    """What a worker gets in place of its grants: its provider, if it has one, and variables of its programs."""
-
-    provider: Provider | None
-    variables: Mapping[str, str]
-
-
 def grants_of(
     definition: AgentDefinition,
     choices: Iterable[AgentDefinition],
@@ -59,14 +52,20 @@ def grants_of(
 
     ``choices``: the definition with each model that the worker may call. Raises ModelRejected, CauseError.
     """
-    found = [*_of_models(choices, project, environ), *_of_program(definition, project, environ)]
+    found = list(_of_models(choices, project, environ))
+    # The project's own provider of an ACP program whose models have the provider's name.
+    name, models = definition.first_model.partition("/")[0], _named_models(definition)
+    entry = project.providers.get(name)
+    if entry is not None and models and (own := _provider(name, entry, environ)).dialect in DIALECTS:
+        key, address = _variables(name)
+        source = (entry.api_key or "$")[1:]
+        found.append(ModelGrant(provider=own, source=source, models=models, key=key, address=address))
     words = (word for server in servers for word in (*server.env.values(), *server.headers.values()))
     named = {*definition.env, *(name for word in words for name in _NAMED.findall(word))}
     taken = {name for one in found for name in (one.key, one.address)}
     for key, provider in _providers(definition, project, environ):
         address = _GEMINI if provider.dialect == "gemini" else _variables(provider.name)[1]
         if key not in taken and any(name in named and environ.get(name) for name in (key, address)):
-            models = _named_models(definition)
             found.append(ModelGrant(provider=provider, source=key, models=models, key=key, address=address))
             taken |= {key, address}
     return tuple(found)
@@ -77,8 +76,11 @@ def key_variables(definition: AgentDefinition, project: ProjectDefinition) -> fr
     return frozenset(key for key, _ in _providers(definition, project, {}))
 
 
-def lent(grants: Iterable[ModelGrant], url: str, secret: str) -> WorkerModels:
-    """Return what a worker gets: the address ``url`` of the gateway, and placeholders made from ``secret``."""
+def lent(grants: Iterable[ModelGrant], url: str, secret: str) -> tuple[Provider | None, dict[str, str]]:
+    """Return the provider that a worker gets, if it needs one, and variables for its programs.
+
+    They have the address ``url`` of the gateway, and placeholders made from ``secret``.
+    """
     providers: list[Provider] = []
     variables: dict[str, str] = {}
     for number, grant in enumerate(grants):
@@ -87,7 +89,7 @@ def lent(grants: Iterable[ModelGrant], url: str, secret: str) -> WorkerModels:
             providers.append(shown)
         variables |= {grant.key: shown.api_key or "", grant.address: shown.base_url or ""}
     variables.pop("", None)
-    return WorkerModels(providers[0] if providers else None, variables)
+    return next(iter(providers), None), variables
 
 
 def accesses_of(
@@ -124,18 +126,6 @@ def _of_models(
             models = {resolved.model, resolved.model.removesuffix(_LARGE_CONTEXT)}
             found[provider.dialect] = msgspec.structs.replace(known, models=known.models | models)
     yield from found.values()
-
-
-def _of_program(
-    definition: AgentDefinition, project: ProjectDefinition, environ: Mapping[str, str]
-) -> Iterator[ModelGrant]:
-    """Yield the project's own provider of an ACP program whose models have the provider's name."""
-    name = definition.first_model.partition("/")[0]
-    entry, models = project.providers.get(name), _named_models(definition)
-    if entry is not None and models and (provider := _provider(name, entry, environ)).dialect in DIALECTS:
-        key, address = _variables(name)
-        source = (entry.api_key or "$")[1:]
-        yield ModelGrant(provider=provider, source=source, models=models, key=key, address=address)
 
 
 def _named_models(definition: AgentDefinition) -> frozenset[str]:

@@ -14,7 +14,6 @@ from kernel.store.database import Reader
 from kernel.store.transitions.lease import Leased
 from kernel.store.writer import Writer
 from protocol.agent import AgentDefinition
-from protocol.backends import EXEC
 from protocol.names import number_of
 from protocol.project import ProjectDefinition
 
@@ -36,7 +35,15 @@ class ModelChooser(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         that is due for a probe is claimed first, in a commit, so that only one attempt asks it. Raises ModelRejected,
         and CauseError if the first model has no key. Later models without a key are not used.
         """
-        found = self._options(leased, definition, project)
+        found: list[tuple[AgentDefinition, ModelOption]] = []
+        each = each_model(definition, project)
+        for one in each:
+            try:
+                endpoint = endpoint_of(leased, resolve(one, project, self.environ), listed=len(each) > 1)
+                found.append((one, ModelOption(one.first_model or one.backend, endpoint)))
+            except CauseError:
+                if not found:
+                    raise
         options = tuple(option for _, option in found)
         after = project.models.fallback_after if definition.fallback_after is None else definition.fallback_after
         while True:
@@ -47,23 +54,6 @@ class ModelChooser(msgspec.Struct, frozen=True, eq=False, kw_only=True):
             if not states[place].due:
                 return found[place][0], ModelChoice(options, options[place], after)
             await self.writer.commit(claim_probes, states[place].due, number_of(leased.instruction, "i") or 0)
-
-    def _options(
-        self, leased: Leased, definition: AgentDefinition, project: ProjectDefinition
-    ) -> list[tuple[AgentDefinition, ModelOption]]:
-        found: list[tuple[AgentDefinition, ModelOption]] = []
-        each = each_model(definition, project)
-        for one in each:
-            try:
-                endpoint = endpoint_of(leased, resolve(one, project, self.environ), listed=len(each) > 1)
-            except CauseError:
-                if definition.backend == EXEC and not definition.models:  # a program may need no model
-                    return [(definition, ModelOption(EXEC, endpoint_of(leased, Resolved(None, EXEC))))]
-                if not found:
-                    raise
-                continue
-            found.append((one, ModelOption(one.first_model or one.backend, endpoint)))
-        return found
 
 
 def endpoint_of(leased: Leased, resolved: Resolved, *, listed: bool = False) -> ModelEndpoint:

@@ -25,7 +25,6 @@ from kernel.store.writer import Writer
 from protocol.backends import SDK
 from protocol.errors import Refused
 from protocol.instruction import Usage
-from protocol.ipc import Start
 from protocol.project import ProjectDefinition
 from protocol.redaction import named_secrets
 
@@ -50,23 +49,26 @@ class ModelRequests(msgspec.Struct, eq=False, kw_only=True):
     models: ModelGateway
     budgets: BudgetEnforcer
     writer: Writer
+    placeholder: str
+    """In place of the key of its provider, for the gateway."""
     session: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
     """Conversation with the worker; cancelled when a request exceeds the budget and the worker does not end."""
     _counted: trio.Event = msgspec.field(default_factory=trio.Event)
 
-    def admit(self, frame: StartFrame, secret: str, project: ProjectDefinition, now_ms: Callable[[], int]) -> None:
-        """Admit the requests of the attempt with placeholders made from ``secret`` until ``dismiss``."""
+    def admit(self, frame: StartFrame, project: ProjectDefinition, now_ms: Callable[[], int]) -> None:
+        """Admit the requests of the attempt until ``dismiss``."""
         leased, gateway, environ = self.leased, self.models.gateway, self.models.environ
-        found = tuple(accesses_of(frame.grants, environ, leased.attempt, leased.node, secret))
+        found = tuple(accesses_of(frame.grants, environ, leased.attempt, leased.node, self.placeholder))
         keys = {
             key: "[key]" for access, placeholder, _ in found for key in (access.provider.api_key, placeholder) if key
         }
-        secrets = {**_secrets(frame.start), **keys}
+        start = frame.start
+        given = (value for one in start.mcp_servers.values() for value in (*one.env.values(), *one.headers.values()))
+        own_secrets = named_secrets({name: start.env.get(name, "") for name in start.secrets}, given)
+        secrets = {**own_secrets, start.token: "[token]", **keys}
         record = recorder_for(leased, frame.definition, project, secrets, self.writer, now_ms)
         for access, placeholder, own in found:
-            if (
-                own and frame.start.backend == SDK
-            ):  # the built-in loop has an allowance for each call, and reports usage
+            if own and start.backend == SDK:  # the built-in loop has an allowance for each call, and reports usage
                 gateway.admit(access, placeholder, trio.lowlevel.checkpoint, lambda _model, _usage: None, record)
             else:
                 gateway.admit(access, placeholder, self._may, partial(self._count, access.provider.name), record)
@@ -74,9 +76,7 @@ class ModelRequests(msgspec.Struct, eq=False, kw_only=True):
     async def dismiss(self) -> None:
         """Wait for the end of the last requests, refuse further ones, and book all usage that no entry has taken."""
         gateway, attempt = self.models.gateway, self.leased.attempt
-        with trio.move_on_after(LAST_SECONDS):
-            while attempt in gateway.busy():  # noqa: ASYNC110  (a moment, and no event tells)
-                await trio.sleep(0.01)
+        await gateway.idle(LAST_SECONDS, attempt)
         gateway.dismiss(attempt)
         await self.book()
 
@@ -109,8 +109,3 @@ class ModelRequests(msgspec.Struct, eq=False, kw_only=True):
         if usage is not None:
             with suppress(Refused):  # the instruction belongs to another attempt
                 await commit_with_retry(self.writer, book_usage, instruction, self.leased.epoch, usage)
-
-
-def _secrets(start: Start) -> dict[str, str]:
-    given = (value for one in start.mcp_servers.values() for value in (*one.env.values(), *one.headers.values()))
-    return {**named_secrets({name: start.env.get(name, "") for name in start.secrets}, given), start.token: "[token]"}

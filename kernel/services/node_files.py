@@ -56,13 +56,16 @@ def relocate(start: Start, definition: AgentDefinition, there: NodePlace, tops: 
     known[f"{start.mcp.url.removesuffix('/mcp')}/gateway"] = f"{kernel_url(there.facts)}/gateway"
     provider = start.provider
     moved = sorted(known.items(), key=lambda pair: -len(pair[0]))  # deeper folders first
+    # Variables with which programs of the attempt reach the gateway.
+    own = (f"{start.mcp.url.removesuffix('/mcp')}/gateway/", f"awk-{start.attempt}-")
+    gateway = {name: _relocated(value, moved) for name, value in start.env.items() if value.startswith(own)}
     commands = [_relocated(word, moved) for word in start.command[:1]]  # a command of the project is part of the clone
     return msgspec.structs.replace(
         start,
         cwd=there.cwd,
         attempt_dir=there.attempt_dir,
         session_dir=there.session_dir if start.session_dir else "",
-        env=environment(start.env, definition.env, there.facts) | _model_variables(start, moved),
+        env=environment(start.env, definition.env, there.facts) | gateway,
         provider=provider and msgspec.structs.replace(provider, base_url=_relocated(provider.base_url or "", moved)),
         secrets=tuple(name for name in start.secrets if name in definition.env and name in start.env),
         mcp=msgspec.structs.replace(start.mcp, url=f"{kernel_url(there.facts)}/mcp"),
@@ -117,12 +120,6 @@ def environment(env: Mapping[str, str], named: Iterable[str], facts: NodeFacts) 
     passed = {name: env[name] for name in named if name in env}
     far = {"PATH": facts.path, "HOME": facts.home, "LANG": "C.UTF-8"}
     return {**passed, **far, CALL_URL: kernel_url(facts)}
-
-
-def _model_variables(start: Start, moved: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the variables with which programs of the attempt reach the gateway."""
-    own = (f"{start.mcp.url.removesuffix('/mcp')}/gateway/", f"awk-{start.attempt}-")
-    return {name: _relocated(value, moved) for name, value in start.env.items() if value.startswith(own)}
 
 
 def sandbox_there(definition: AgentDefinition, there: NodePlace) -> Sandbox:

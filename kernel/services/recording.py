@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Mapping
 
-import msgspec
 import trio
 
 from kernel.gateway.access import Record
@@ -34,42 +33,22 @@ def recorder_for(
     recording = definition.recording or ("off" if definition.login else project.recording)
     if recording == "off" or (definition.login and recording != "on"):
         return None
-    recorder = WireRecorder(
-        writer=writer,
-        now_ms=now_ms,
-        instruction=leased.instruction,
-        epoch=leased.epoch,
-        errors_only=recording == "errors",
-        secrets=dict(secrets),
-    )
-    return recorder.keep
+    redaction = Redaction(secrets)
 
+    def shown(body: bytes) -> bytes:
+        return redaction.of(body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
-class WireRecorder(msgspec.Struct, frozen=True, kw_only=True):
-    """Recorder of one attempt of ``instruction``. ``secrets`` maps each secret to its replacement."""
-
-    writer: CommitWriter
-    now_ms: Callable[[], int]
-    instruction: str
-    epoch: int
-    errors_only: bool
-    secrets: dict[str, str]
-
-    async def keep(self, record: WireRecord) -> None:
-        """Store one exchange, if it is recorded. A failure is logged: it must not affect the agent."""
+    async def keep(record: WireRecord) -> None:
         failed = record.status is None or record.status >= 400 or record.broken
-        if self.errors_only and not failed:
+        if recording == "errors" and not failed:
             return
-        at_ms, redaction = self.now_ms() - record.ms, Redaction(self.secrets)
-
-        def shown(body: bytes) -> bytes:
-            text = redaction.of(body.decode("utf-8", "surrogateescape"))
-            return text.encode("utf-8", "surrogateescape")
-
+        at_ms = now_ms() - record.ms
         request = await trio.to_thread.run_sync(shown, record.request)
         response = await trio.to_thread.run_sync(shown, record.response)
         kept = record._replace(request=request, response=response)
         try:
-            await self.writer.commit(exchanges.add, self.instruction, self.epoch, kept, at_ms)
-        except Refused as refused:
-            logger.warning("recording.failed %s: %s", self.instruction, refused.text)
+            await writer.commit(exchanges.add, leased.instruction, leased.epoch, kept, at_ms)
+        except Refused as refused:  # a failure must not affect the agent
+            logger.warning("recording.failed %s: %s", leased.instruction, refused.text)
+
+    return keep

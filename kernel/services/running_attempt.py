@@ -69,8 +69,8 @@ class RunningAttempt(msgspec.Struct, eq=False):
     place: WorkerPlace
     kept: KeptWorkers
     at: WorkPlace
-    placeholder: str
-    """In place of the key of its provider, for the gateway."""
+    requests: ModelRequests
+    """Its model requests through the gateway."""
     stop_reason: StopReason | None = None
     processes: frozenset[ProcessId] = frozenset()
     """The worker and its keeper, once started; all other processes are below them."""
@@ -83,7 +83,6 @@ class RunningAttempt(msgspec.Struct, eq=False):
     reached_mcp: bool = False
     """The attempt has connected to Daemon MCP."""
     pause: SessionPause = msgspec.field(default_factory=SessionPause)
-    _requests: ModelRequests | None = None
     _talk: WorkerConversation | None = None
     _handed: HandedAttempt | None = None
     """State from the previous kernel process that started the attempt."""
@@ -179,7 +178,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
         return HandedAttempt(
             leased=self.leased,
             token=self.token,
-            placeholder=self.placeholder,
+            placeholder=self.requests.placeholder,
             provider=self.place.provider,
             needs=self.place.needs,
             frame=without_prompt(talk.frame) if told.ready else talk.frame,
@@ -207,7 +206,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
 
     def take_over(self, handed: HandedAttempt) -> None:
         """Adopt the state from the previous kernel process; ``run`` continues from there."""
-        self._handed, self.placeholder = handed, handed.placeholder
+        self._handed, self.requests.placeholder = handed, handed.placeholder
         self.processes, self.cookie = frozenset(handed.handle.processes), handed.handle.cookie
         self.reached_mcp = handed.reached_mcp
         self._stderr = WorkerStderr(kept=handed.stderr)
@@ -250,7 +249,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
             else:
                 async with begun[1]:
                     ending, exited = await self._supervise(*begun)
-                await self._model_requests().dismiss()
+                await self.requests.dismiss()
         except (CannotStart, CauseError) as error:
             ending = AttemptOutcome("failed", str(error), cause=error.cause)
         except SpawnTransient as error:
@@ -296,7 +295,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
             await self.at.preparation.follow(leased)
         with services.in_flight(leased.instruction):
             build = services.start_frames.build
-            frame = self._frame = await build(leased, self.token, self.placeholder, self._asking)
+            frame = self._frame = await build(leased, self.token, self.requests.placeholder, self._asking)
             admitted = await services.admission.admit(leased, frame)
         if isinstance(admitted, Requeue):
             self._ends = True
@@ -321,15 +320,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
     def _admit(self, frame: StartFrame) -> None:
         services = self.services
         project = services.start_frames.files.catalog.kept_project()
-        self._model_requests().admit(frame, self.placeholder, project, services.completer.now_ms)
-
-    def _model_requests(self) -> ModelRequests:
-        if self._requests is None:
-            services = self.services
-            self._requests = ModelRequests(
-                leased=self.leased, models=services.models, budgets=services.budgets, writer=services.writer
-            )
-        return self._requests
+        self.requests.admit(frame, project, services.completer.now_ms)
 
     def _resumed(self, handed: HandedAttempt) -> Begun:
         self._frame = handed.frame
@@ -388,13 +379,13 @@ class RunningAttempt(msgspec.Struct, eq=False):
                 deadline=self.deadline,
                 pause=self.pause,
                 stop_reason=lambda: self.stop_reason,
-                requests=self._model_requests(),
+                requests=self.requests,
                 probing=self._probing,
             )
             if handed is not None:
                 talk.pid, talk.doing, talk.steps = handed.pid, handed.doing, handed.steps
             nursery.start_soon(self._stderr.drain, handle.stderr)
-            nursery.start_soon(self._model_requests().book_late)
+            nursery.start_soon(self.requests.book_late)
             self._nursery = nursery
             if self.stop_reason is not None:
                 nursery.start_soon(self._end_worker, worker)
@@ -429,7 +420,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
     async def _end_worker(self, worker: WorkerProcess) -> None:
         """Ask the worker to leave, and kill its tree after the grace period."""
         kill_at = trio.current_time() + self._grace_seconds
-        await self._model_requests().book()  # its processes may take long to exit
+        await self.requests.book()  # its processes may take long to exit
         if self.pid is None:
             # Without ``ready``, it may not understand frames: SIGTERM saves the grace period.
             await worker.handle.kill(after_seconds=self._grace_seconds + TERM_SECONDS)

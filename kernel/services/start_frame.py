@@ -290,10 +290,10 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
         servers = {**extras.servers, **own.servers}
         choices = each_model(definition, project) if definition.backend == EXEC else (definition,)
         grants = grants_of(definition, choices, project, self.files.environ, servers.values())
-        models = lent(grants, self.url.removesuffix("/mcp"), secret)
+        lent_provider, variables = lent(grants, self.url.removesuffix("/mcp"), secret)
         keys = key_variables(definition, project)
         passed = [name for name in definition.env if name not in keys]
-        env = {**worker_environment(self.files.environ, passed, self.own_bin), **models.variables}
+        env = {**worker_environment(self.files.environ, passed, self.own_bin), **variables}
         if self.call_command is not None:
             env = {**env, "PATH": f"{env['PATH']}:{self.call_command.folder}", CALL_URL: self.call_command.url}
         working_directory = (self.working_directory or in_project(self.files.catalog.root))(leased)
@@ -305,7 +305,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
             space=leased.space,
             backend=definition.backend,
             model=resolved.model,
-            provider=models.provider or resolved.provider,
+            provider=lent_provider or resolved.provider,
             system="\n\n".join(part for part in (prompt.system, skills) if part),
             system_stable=prompt.stable,
             messages=prompt.messages,
@@ -336,7 +336,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
             project_tools=dict(own.tools),
             pinned=dict(own.pinned),
             skills=readable,
-            mcp_servers=filled(servers, {**self.files.environ, **models.variables}),
+            mcp_servers=filled(servers, {**self.files.environ, **variables}),
             read_only=definition.read_only,
             nested_rules=None if own.nested_rules is None else dict(own.nested_rules),
             approval=leased.approval or definition.approval,

@@ -157,7 +157,13 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
         try:
             if await self.writer.commit(lambda tx: memory_spaces(tx.conn, "stopped")):
                 raise NotNow("a workflow with provider: memory is running: wait for its end, or stop it")
-            await self._answer_requests()
+            # New model requests wait, and others get time to end.
+            self.gateway.hold()
+            await self.gateway.idle(REQUEST_SECONDS)
+            busy = self.gateway.busy()
+            for attempt in self.attempts.running.values():
+                if attempt.leased.attempt in busy and not attempt.completing:
+                    attempt.stop("upgrade", STOP_SECONDS)
             await self._settle()
             await self._bring_to_a_stop()
         except BaseException:
@@ -172,15 +178,6 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
         self.gateway.release()
         self.spawns.open()
         self.dispatcher.go_on()
-
-    async def _answer_requests(self) -> None:
-        """Let new model requests wait, and finish the others; stop attempts whose requests take too long."""
-        self.gateway.hold()
-        await self.gateway.idle(REQUEST_SECONDS)
-        busy = self.gateway.busy()
-        for attempt in self.attempts.running.values():
-            if attempt.leased.attempt in busy and not attempt.completing:
-                attempt.stop("upgrade", STOP_SECONDS)
 
     async def _settle(self) -> None:
         """Wait until each attempt is in a conversation with its worker and no command runs. Raises NotNow."""

@@ -1,13 +1,10 @@
 -- Recorded exchanges of an instruction with its model provider.
--- A request continues the one before it: it has the same first `head` and last `tail` bytes, with `request` between.
 CREATE TABLE exchanges (
   instruction INTEGER NOT NULL,
   n INTEGER NOT NULL,
   epoch INTEGER NOT NULL,
   model TEXT NOT NULL,
   request BLOB NOT NULL,            -- hash in blobs
-  head INTEGER NOT NULL,
-  tail INTEGER NOT NULL,
   response BLOB NOT NULL,           -- hash in blobs
   status INTEGER,                   -- NULL: there was no response
   at_ms INTEGER NOT NULL,

@@ -37,11 +37,6 @@ WHERE b.key = ? AND b.state = 'half_open'
 """
 
 
-def closed_for(conn: apsw.Connection, keys: tuple[str, ...], agent: str) -> Breaker | None:
-    """Return the first breaker among ``keys`` that blocks ``agent``, or None."""
-    return next(iter(shut_for(conn, keys, agent)), None)
-
-
 def shut_for(conn: apsw.Connection, keys: tuple[str, ...], agent: str) -> list[Breaker]:
     """Return the breakers among ``keys`` that block ``agent``. A breaker does not block the agent that probes it."""
     found = (breaker(conn, key) for key in keys)

@@ -245,7 +245,7 @@ class EntryList(Page, frozen=True, kw_only=True):
 class WireExchange(Body, frozen=True, kw_only=True):
     """Recorded exchange with a model provider, without secrets: JSON, or text that is not JSON.
 
-    Of requests over 1 MiB, long texts are empty; of responses, the first 4 MiB are recorded.
+    Of requests over 1 MiB, long texts are ``0000``; of responses, the first 4 MiB are recorded.
     """
 
     n: int

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 import trio
 
-from protocol.backends import BACKENDS, MAX_LOGIN_BYTES, BackendSpec
+from protocol.backends import BACKENDS, MAX_LOGIN_BYTES
 from protocol.errors import UNREACHED
 from protocol.ipc import Error, Go, Result, Start
 from protocol.tools import AUTH_REQUEST, SENDING
@@ -135,31 +135,25 @@ async def _work(start: Start, conversation: Conversation, link: KernelLink, env:
     recorder = EntryRecorder(conversation, link, start, job.session)
     await recorder.record_interrupted()
     program: backend.CliBackend = module.open(job)
-    return await _run(program, spec, program.launch(), start, recorder)
-
-
-async def _run(
-    program: backend.CliBackend, spec: BackendSpec, launch: backend.Launch, start: Start, recorder: EntryRecorder
-) -> Result:
-    process = await launched(launch, start)
-    ended: Result | Failed | LinkLost | TooLarge
+    process = await launched(program.launch(), start)
+    outcome: Result | Failed | LinkLost | TooLarge
     async with trio.open_nursery() as nursery:
         nursery.start_soon(process.attend)
         async with trio.open_nursery() as asking:
             told = ProgramInput(process, start, asking)
             try:
-                ended = await _follow(program, process, recorder, told)
+                outcome = await _follow(program, process, recorder, told)
             except (Failed, LinkLost, TooLarge) as error:
-                ended = error  # raised outside of the nursery, which would wrap it in a group
+                outcome = error  # raised outside of the nursery, which would wrap it in a group
             finally:
                 asking.cancel_scope.cancel()
                 await told.part(program, recorder)
                 await process.aclose()
-    if not isinstance(ended, Result):
-        raise ended
-    if ended.status == "done" and spec.daemon_check == "yes" and not recorder.reached:
+    if not isinstance(outcome, Result):
+        raise outcome
+    if outcome.status == "done" and spec.daemon_check == "yes" and not recorder.reached:
         raise Failed("network", f"{spec.title} did not connect to the kernel's tools", code=UNREACHED)
-    return ended
+    return outcome
 
 
 class ProgramInput:

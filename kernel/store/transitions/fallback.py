@@ -45,12 +45,10 @@ def fall_back(tx: Transaction, instruction: str, epoch: int, failed: ModelFailur
     tries = TRIES if probed else int(before) + 1
     cause = fallback_cause(failed.failure, tries, after_seconds=choice.after_seconds, ends=failed.ends)
     key = keys[0] if cause == "quota" else keys[1]
-    to = None
-    for one in choice.options:
-        its = keys_of(one.endpoint)
-        found = availability(shut_for(tx.conn, its, row.agent), now_ms, choice.after_seconds)
-        if to is None and one != choice.option and key not in its and found.opens_ms == 0:
-            to = one.name
+    others = [one for one in choice.options if one != choice.option and key not in keys_of(one.endpoint)]
+    shut = [shut_for(tx.conn, keys_of(one.endpoint), row.agent) for one in others]
+    found = [availability(one, now_ms, choice.after_seconds) for one in shut]
+    to = next((one.name for one, its in zip(others, found, strict=True) if its.opens_ms == 0), None)
     if cause is None or (to is None and (cause == "model" or failed.throttled_seconds >= LONGEST_SECONDS)):
         return False
     until_ms = reset_ms(failed.failure, now_ms)

@@ -221,7 +221,7 @@ async def test_a_placeholder_is_valid_through_its_own_node_only(
 
 
 async def test_more_requests_at_once_than_the_limit_are_refused(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernel.gateway.access.MOST_REQUESTS", 1)
+    monkeypatch.setattr("kernel.gateway.gateway.MOST_REQUESTS", 1)
     asked = trio.Event()
 
     async def never() -> None:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from kernel.policy.circuit_breaker import Breaker, probing
 from kernel.policy.fallback import (
+    CAUSES,
     CLOSED_MS,
     GONE,
-    TABLE,
     TRIES,
     Availability,
     FallbackCause,
@@ -88,7 +88,7 @@ def test_every_failure_has_a_cause_of_the_list_or_none(
 ) -> None:
     found = fallback_cause(failure, tries, after_seconds=after, ends=ends)
     assert found is None or found in get_args(FallbackCause)
-    assert found is None or failure.cause in TABLE
+    assert found is None or failure.cause in CAUSES
     if failure.cause == "invalid" and failure.http_status not in GONE and failure.code != "model_not_found":
         assert found is None
     if found is not None:  # more of the same is no reason to stay
