@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from protocol.project import ProjectDefinition
     ],
 )
 def test_a_login_has_the_gateway_and_no_key_where_its_address_is_known(
-    backend: str, model: str, variables: Mapping[str, str], base: str | None, tmp_path: Path
+    backend: Any, model: str, variables: Mapping[str, str], base: str | None, tmp_path: Path
 ) -> None:
     for name in (".claude/.credentials.json", ".codex/auth.json", ".local/share/opencode/auth.json"):
         (tmp_path / name).parent.mkdir(parents=True)
