@@ -68,11 +68,12 @@ class Whole(NamedTuple):
 def check_standby(folder: str, *, now: float) -> StandbyReport:
     """Assemble the copy in ``folder`` elsewhere, and report its state. Blocks. Raises Refused."""
     try:
-        with TemporaryDirectory(prefix="agent-worker-") as place:
-            whole = put_together(folder, os.path.join(place, DATABASE))
-            files, files_at, fault = _files_in(folder)
-    except (BadPlace, SnapshotRefused, OSError) as error:
-        raise Refused("conflict", f"{folder} has no usable copy: {error}", WHICH) from error
+        whole, files, files_at, fault = _read(folder)
+    except (BadPlace, SnapshotRefused, OSError):  # the original may have replaced its copy while it was read
+        try:
+            whole, files, files_at, fault = _read(folder)
+        except (BadPlace, SnapshotRefused, OSError) as error:
+            raise Refused("conflict", f"{folder} has no usable copy: {error}", WHICH) from error
     found, beat = whole.found, whole.found.beat
     return StandbyReport(
         folder=folder,
@@ -93,6 +94,11 @@ def check_standby(folder: str, *, now: float) -> StandbyReport:
         promoted=None if found.promoted is None else f"{found.promoted.root} at {found.promoted.at}",
         faults=(*whole.faults, *([] if fault is None else [fault])),
     )
+
+
+def _read(folder: str) -> tuple[Whole, int, str | None, str | None]:
+    with TemporaryDirectory(prefix="agent-worker-") as place:
+        return put_together(folder, os.path.join(place, DATABASE)), *_files_in(folder)
 
 
 def put_together(folder: str, target: str) -> Whole:

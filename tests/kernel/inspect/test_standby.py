@@ -286,6 +286,24 @@ async def test_what_is_damaged_missing_or_swapped_is_found_and_all_before_it_is_
 
 
 @pytest.mark.promise("P90")
+async def test_a_copy_that_is_replaced_while_it_is_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with copied_store(tmp_path / "a") as copied:
+        await copied.say("one")
+        copied.bring()
+    faults = [FileNotFoundError("the base was replaced")]
+
+    def read(folder: str, target: str) -> Whole:
+        if faults:
+            raise faults.pop()
+        return put_together(folder, target)
+
+    monkeypatch.setattr("kernel.inspect.standby.put_together", read)
+    assert check_standby(str(copied.folder), now=LATER).message == 1
+
+
+@pytest.mark.promise("P90")
 async def test_a_place_that_is_full_gone_or_read_only_is_told_and_caught_up_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
