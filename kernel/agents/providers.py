@@ -154,12 +154,11 @@ def resolve(definition: AgentDefinition, project: ProjectDefinition, environ: Ma
     base_url = (environ.get(found.base_url_variable or "") or None) if found.base_url is None else found.base_url
     if definition.login:
         check_login(definition, found)
-        missing = missing_login(definition, environ)
-        if missing is not None:
+        if (missing := missing_login(definition, environ)) is not None:
             raise CauseError("auth", missing)
-        return Resolved(Provider(name=found.name, dialect=found.dialect, base_url=base_url, api=found.api), found.model)
-    key = next((environ[name] for name in found.keys if environ.get(name)), None)
-    if found.keys and key is None:
+    keys = () if definition.login else found.keys
+    key = next((environ[name] for name in keys if environ.get(name)), None)
+    if keys and key is None:
         raise CauseError(
             "auth",
             f"API key for {found.name} not found: set {' or '.join(found.keys)} in the environment of the kernel",

@@ -2,7 +2,8 @@
 
 A worker gets the address of the gateway and a placeholder. A variable with a provider's key is passed to no program:
 where an agent's file or an MCP server names it, the program gets another placeholder, and the variable with the
-provider's address gets the address of the gateway. Only Cursor's program and logins are exceptions.
+provider's address gets the address of the gateway. Only Cursor's program and logins are exceptions. The gateway counts
+the requests of a login, too, if the address of its provider is known.
 """
 
 import re
@@ -39,6 +40,8 @@ class ModelGrant(msgspec.Struct, frozen=True, kw_only=True):
     models: frozenset[str] = frozenset()
     key: str = ""
     address: str = ""
+    login: bool = False
+    """Whether the program sends the credential of its login."""
 
 
 def grants_of(
@@ -84,7 +87,7 @@ def lent(grants: Iterable[ModelGrant], url: str, secret: str) -> tuple[Provider 
     providers: list[Provider] = []
     variables: dict[str, str] = {}
     for number, grant in enumerate(grants):
-        shown = worker_provider(grant.provider, url, _placeholder(secret, number))
+        shown = worker_provider(grant.provider, url, _placeholder(secret, number), login=grant.login)
         if grant.own:
             providers.append(shown)
         variables |= {grant.key: shown.api_key or "", grant.address: shown.base_url or ""}
@@ -98,7 +101,7 @@ def accesses_of(
     """Yield the permissions of ``grants`` at the gateway, with their placeholders; True: of the worker itself."""
     for number, one in enumerate(grants):
         provider = msgspec.structs.replace(one.provider, api_key=environ.get(one.source))
-        access = ModelAccess(attempt=attempt, provider=provider, models=one.models, node=node)
+        access = ModelAccess(attempt=attempt, provider=provider, models=one.models, node=node, login=one.login)
         yield access, _placeholder(secret, number), one.own
 
 
@@ -114,7 +117,11 @@ def _of_models(
     for one in choices:
         resolved = resolve(one, project, environ)
         provider = resolved.provider
-        if provider is None or provider.dialect not in DIALECTS or one.login:
+        if provider is None or provider.dialect not in DIALECTS:
+            continue
+        if one.login:  # an account of OpenAI may use another address than a key, which only its program knows
+            if provider.base_url is not None or provider.dialect == "anthropic":
+                yield ModelGrant(provider=provider, source="", own=True, login=True)
             continue
         keyless = msgspec.structs.replace(provider, api_key=None)
         known = found.get(provider.dialect)

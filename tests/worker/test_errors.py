@@ -32,6 +32,7 @@ DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
         (500, (), "overloaded"),
         (402, (), "quota"),
         (429, ("insufficient_quota",), "quota"),
+        (502, ("provider_unreachable",), "network"),
         (429, ("enforced_spend_limit_reached", "rate_limit_error"), "quota"),
         (401, (), "auth"),
         (403, (), "auth"),

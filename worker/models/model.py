@@ -41,6 +41,7 @@ CODES: Final[Mapping[str, Cause]] = {
     "exceed_context_size_error": "context_overflow",
     "content_filter": "refusal",
     "content_policy_violation": "refusal",
+    "provider_unreachable": "network",  # of the kernel's gateway
 }
 """Causes of codes in an error body, which are more specific than the HTTP status."""
 
