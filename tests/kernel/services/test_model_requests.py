@@ -1,0 +1,70 @@
+"""The allowance of requests that an attempt sends through the gateway, and whose usage is booked."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import trio
+import trio.testing
+
+from kernel.gateway.access import Count, May
+from kernel.services.model_access import ModelGrant
+from kernel.services.model_requests import ModelGateway, ModelRequests
+from protocol.agent import AgentDefinition
+from protocol.instruction import Usage
+from protocol.ipc import Provider
+from protocol.limits import InstructionBudget, RunBudget
+from protocol.project import ProjectDefinition
+from tests.kernel.services.budget_kernel import BudgetKernel, alive
+from tests.shorthand import present
+
+CALL = Usage(input_tokens=600, output_tokens=400)
+EXEC = AgentDefinition(name="ann", backend="exec", command=("x",), max_tokens=1000)
+
+
+
+async def admitted(kernel: BudgetKernel, definition: AgentDefinition) -> tuple[ModelRequests, May, Count, str]:
+    """Begin an attempt of ``definition``, whose programs may call a provider."""
+    (instruction,) = await kernel.start("@ann go", RunBudget())
+    leased = await kernel.begin(instruction, definition)
+    told: list[Any] = []
+    gateway = cast("Any", SimpleNamespace(admit=lambda *given: told.extend(given)))
+    models = ModelGateway(gateway=gateway, environ={})
+    requests = ModelRequests(leased=leased, models=models, budgets=kernel.budgets, writer=kernel.writer)
+    grant = ModelGrant(provider=Provider(name="openai", dialect="openai"), source="")
+    start: Any = SimpleNamespace(backend=definition.backend, mcp_servers={}, secrets=(), env={}, token="t")
+    frame: Any = SimpleNamespace(grants=(grant,), definition=definition, start=start)
+    requests.admit(frame, "awk-i1-1-x", ProjectDefinition(), lambda: kernel.now_ms)
+    return requests, told[2], told[3], instruction
+
+
+async def test_parallel_requests_exceed_a_budget_by_one_call_at_most() -> None:
+    definition = msgspec.structs.replace(EXEC, budget=msgspec.convert({"instruction": {"tokens": 2500}}, type(EXEC.budget)))
+    async with alive(BudgetKernel()) as kernel, trio.open_nursery() as nursery:
+        requests, may, count, instruction = await admitted(kernel, definition)
+        sent: list[int] = []
+
+        async def ask(number: int) -> None:
+            await may()
+            sent.append(number)
+
+        for number in range(20):
+            nursery.start_soon(ask, number)
+        for calls in (3, 3, 3):
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(sent) == calls, "each reserves an answer of 1000 tokens"
+            count("gpt-5", CALL)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(sent) == 3 and not requests.session.cancel_called
+        nursery.cancel_scope.cancel()
+
+
+async def test_requests_of_a_tool_server_do_not_replace_the_usage_of_the_built_in_loop() -> None:
+    definition = AgentDefinition(name="ann", backend="sdk", max_tokens=1000)
+    async with alive(BudgetKernel()) as kernel:
+        requests, may, count, instruction = await admitted(kernel, definition)
+        await may()
+        count("gpt-5", CALL)
+        reported = Usage(input_tokens=7, cost_usd=0.5)
+        assert kernel.budgets.priced(reported, instruction) == reported
+        assert present(kernel.budgets.unbooked(instruction)).tokens == CALL.tokens
