@@ -133,9 +133,7 @@ class Upstreams:
         self._tls: ssl.SSLContext | None = None
 
     @asynccontextmanager
-    async def connected(
-        self, url: str, *, reuses: bool = True
-    ) -> AsyncGenerator[tuple[Upstream, bytes, bytes]]:
+    async def connected(self, url: str, *, reuses: bool = True) -> AsyncGenerator[tuple[Upstream, bytes, bytes]]:
         """Provide a connection for one request to ``url``, its target and its Host. Raises UpstreamFailed."""
         parts = urlsplit(url)
         origin, found = f"{parts.scheme}://{parts.netloc}", None

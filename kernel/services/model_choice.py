@@ -14,7 +14,6 @@ from kernel.store.database import Reader
 from kernel.store.transitions.lease import Leased
 from kernel.store.writer import Writer
 from protocol.agent import AgentDefinition
-from protocol.backends import EXEC
 from protocol.names import number_of
 from protocol.project import ProjectDefinition
 
@@ -57,8 +56,6 @@ class ModelChooser(msgspec.Struct, frozen=True, eq=False, kw_only=True):
             try:
                 endpoint = endpoint_of(leased, resolve(one, project, self.environ), listed=len(each) > 1)
             except CauseError:
-                if definition.backend == EXEC and not definition.models:  # a program may need no model
-                    return [(definition, ModelOption(EXEC, endpoint_of(leased, Resolved(None, EXEC))))]
                 if not found:
                     raise
                 continue

@@ -94,7 +94,9 @@ class ModelRequests(msgspec.Struct, eq=False, kw_only=True):
 
     async def _may(self) -> None:
         await trio.lowlevel.checkpoint()
-        while isinstance(self.budgets.allowance(self.leased.instruction, at_gateway=True, flying=self._flying), Exhausted):
+        while isinstance(
+            self.budgets.allowance(self.leased.instruction, at_gateway=True, flying=self._flying), Exhausted
+        ):
             if not self._flying:
                 await trio.sleep(REPORT_SECONDS)
                 self.session.cancel()

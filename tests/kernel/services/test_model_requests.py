@@ -1,26 +1,33 @@
 """The allowance of requests that an attempt sends through the gateway, and whose usage is booked."""
 
+from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
+import pytest
 import trio
 import trio.testing
 
-from kernel.gateway.access import Count, May
-from kernel.services.model_access import ModelGrant
+from kernel.agents.models import each_model
+from kernel.gateway.access import Count, May, ModelAccess
+from kernel.gateway.exchange import Asked
+from kernel.services.model_access import ModelGrant, grants_of
 from kernel.services.model_requests import ModelGateway, ModelRequests
 from protocol.agent import AgentDefinition
+from protocol.errors import Refused
 from protocol.instruction import Usage
-from protocol.ipc import Provider
-from protocol.limits import InstructionBudget, RunBudget
-from protocol.project import ProjectDefinition
+from protocol.ipc import Provider, Result
+from protocol.limits import RunBudget
+from protocol.ndjson import encode
+from protocol.project import ProjectDefinition, ProjectModels
 from tests.kernel.services.budget_kernel import BudgetKernel, alive
+from tests.kernel.services.kernel_core import PlayedLauncher, core
 from tests.shorthand import present
 
 CALL = Usage(input_tokens=600, output_tokens=400)
 EXEC = AgentDefinition(name="ann", backend="exec", command=("x",), max_tokens=1000)
-
 
 
 async def admitted(kernel: BudgetKernel, definition: AgentDefinition) -> tuple[ModelRequests, May, Count, str]:
@@ -39,9 +46,11 @@ async def admitted(kernel: BudgetKernel, definition: AgentDefinition) -> tuple[M
 
 
 async def test_parallel_requests_exceed_a_budget_by_one_call_at_most() -> None:
-    definition = msgspec.structs.replace(EXEC, budget=msgspec.convert({"instruction": {"tokens": 2500}}, type(EXEC.budget)))
+    definition = msgspec.structs.replace(
+        EXEC, budget=msgspec.convert({"instruction": {"tokens": 2500}}, type(EXEC.budget))
+    )
     async with alive(BudgetKernel()) as kernel, trio.open_nursery() as nursery:
-        requests, may, count, instruction = await admitted(kernel, definition)
+        requests, may, count, _ = await admitted(kernel, definition)
         sent: list[int] = []
 
         async def ask(number: int) -> None:
@@ -62,9 +71,36 @@ async def test_parallel_requests_exceed_a_budget_by_one_call_at_most() -> None:
 async def test_requests_of_a_tool_server_do_not_replace_the_usage_of_the_built_in_loop() -> None:
     definition = AgentDefinition(name="ann", backend="sdk", max_tokens=1000)
     async with alive(BudgetKernel()) as kernel:
-        requests, may, count, instruction = await admitted(kernel, definition)
+        _, may, count, instruction = await admitted(kernel, definition)
         await may()
         count("gpt-5", CALL)
         reported = Usage(input_tokens=7, cost_usd=0.5)
         assert kernel.budgets.priced(reported, instruction) == reported
         assert present(kernel.budgets.unbooked(instruction)).tokens == CALL.tokens
+
+
+async def test_a_placeholder_is_refused_from_the_reply_on_although_the_worker_has_not_left(tmp_path: Path) -> None:
+    async with core(tmp_path, PlayedLauncher()) as it:
+        instruction = await it.send()
+        worker = await it.launcher.next()
+        await worker.say()
+        await worker.hear()
+        provider = Provider(name="openai", dialect="openai")
+        access = ModelAccess(attempt=f"{instruction}-1", provider=provider, models=frozenset())
+        it.gateway.admit(access, "awk-x", trio.lowlevel.checkpoint, lambda _model, _usage: None)
+        await worker.outbox.send_all(encode(Result(status="done", text="hi")))
+        await it.until(instruction, lambda status: status == "done")
+        nothing: Any = None
+        path, fields = b"openai/v1/responses", [(b"api-key", b"awk-x")]
+        asked = Asked("POST", path, b"", fields, nothing, nothing, nothing, nothing)
+        with pytest.raises(Refused, match="placeholder"):
+            await it.gateway.answer(asked, lambda _leave: nullcontext(), lambda _holder: None)
+
+
+@pytest.mark.parametrize("model", ["", ("openai/gpt-5", "anthropic/claude-x")])
+def test_a_program_of_ones_own_gets_only_the_models_that_have_a_key(model: str | tuple[str, ...]) -> None:
+    definition = msgspec.structs.replace(EXEC, model=model)
+    project = ProjectDefinition(models=ProjectModels(default=("anthropic/claude-x", "openai/gpt-5")))
+    choices = each_model(definition, project)
+    found = grants_of(definition, choices, project, {"OPENAI_API_KEY": "k"}, ())
+    assert [one.key for one in found] == ["OPENAI_API_KEY"]
