@@ -1,7 +1,6 @@
 """One request of an attempt to its provider: check it, forward it with the key, and stream the response back."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, NamedTuple
 
 import trio
@@ -90,12 +89,20 @@ class Exchange:
             del document
             self.waiting = body
             await self._admission.may()
+            began = 0.0
             try:
                 await opened()
-                self.waiting = None
-                await self._observed(upstreams, body, models[0], request)
+                self.waiting, began = None, trio.current_time()
+                self._admission.flying += 1
+                await self._forward(upstreams, body)
             finally:
+                self._admission.flying -= began > 0
                 self._admission.count(models[0], self._usage.end())
+                if began and self._admission.record is not None:
+                    ms = round((trio.current_time() - began) * 1000)
+                    told = WireRecord(models[0], request, bytes(self._seen), self._status, ms, not self._ended)
+                    with trio.move_on_after(RECORD_SECONDS, shield=True):
+                        await self._admission.record(told)
         finally:
             body.close()
 
@@ -109,46 +116,28 @@ class Exchange:
         head = [b"POST " + PREFIX + asked.path + query + b" HTTP/1.1", *lines, b"content-length: %d" % len(data)]
         return asked.release(), b"\r\n".join(head) + b"\r\n\r\n" + data
 
-    async def _observed(self, upstreams: Upstreams, body: RequestBody, model: str, request: bytes) -> None:
-        self._admission.flying += 1
-        began = trio.current_time()
-        try:
-            await self._forward(upstreams, body)
-        finally:
-            self._admission.flying -= 1
-            if self._admission.record is not None:
-                ms = round((trio.current_time() - began) * 1000)
-                told = WireRecord(model, request, bytes(self._seen), self._status, ms, not self._ended)
-                with trio.move_on_after(RECORD_SECONDS, shield=True):
-                    await self._admission.record(told)
-
     async def _forward(self, upstreams: Upstreams, body: RequestBody) -> None:
         base = self._provider.base_url or DIALECTS[self._provider.dialect].official
         target = base.rstrip("/").encode() + self._endpoint.path
         url = target + b"?" + self._endpoint.query if self._endpoint.query else target
-        try:
+        for reuses in (True, False):
             try:
-                await self._exchange(upstreams.connected(url.decode()), body)
+                async with upstreams.connected(url.decode(), reuses=reuses) as (upstream, path, host):
+                    fields = [(b"host", host), *self._fields(), (b"content-length", b"%d" % body.size)]
+                    response = await upstream.send(path, fields, body)
+                    body.close()
+                    self._status = response.status_code
+                    headers = response_fields(list(response.headers), self._key.encode())
+                    self._usage.streams = dict(headers).get(b"content-type", b"").startswith(b"text/event-stream")
+                    await self._answer(upstream, headers, self._usage)
+                return
             except UpstreamStale:
-                await self._exchange(upstreams.connected(url.decode(), reuses=False), body)
-        except UpstreamFailed as failed:
-            if not self.started:
-                text = f"provider {self._provider.name} could not be reached: {failed}"
-                raise Refused("provider_unreachable", self._without_key(text)) from failed
-
-    async def _exchange(
-        self, connected: AbstractAsyncContextManager[tuple[Upstream, bytes, bytes]], body: RequestBody
-    ) -> None:
-        async with connected as (upstream, path, host):
-            fields = [(b"host", host), *self._fields(), (b"content-length", b"%d" % body.size)]
-            response = await upstream.send(path, fields, body)
-            body.close()
-            self._status = response.status_code
-            headers = response_fields(list(response.headers), self._key.encode())
-            self._usage = ResponseUsage(
-                streams=dict(headers).get(b"content-type", b"").startswith(b"text/event-stream")
-            )
-            await self._answer(upstream, headers, self._usage)
+                continue
+            except UpstreamFailed as failed:
+                if not self.started:
+                    text = f"provider {self._provider.name} could not be reached: {failed}"
+                    raise Refused("provider_unreachable", self._without_key(text)) from failed
+                return
 
     def _fields(self) -> HeaderList:
         headers, login = self._asked.headers, self._admission.access.login

@@ -3,7 +3,7 @@
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
@@ -35,7 +35,11 @@ async def admitted(kernel: BudgetKernel, definition: AgentDefinition) -> tuple[M
     (instruction,) = await kernel.start("@ann go", RunBudget())
     leased = await kernel.begin(instruction, definition)
     told: list[Any] = []
-    gateway = cast("Any", SimpleNamespace(admit=lambda *given: told.extend(given)))
+
+    def admit(*given: Any) -> None:
+        told.extend(given)
+
+    gateway: Any = SimpleNamespace(admit=admit)
     models = ModelGateway(gateway=gateway, environ={})
     requests = ModelRequests(leased=leased, models=models, budgets=kernel.budgets, writer=kernel.writer)
     grant = ModelGrant(provider=Provider(name="openai", dialect="openai"), source="")
