@@ -96,13 +96,15 @@ class Exchange:
                 self._admission.flying += 1
                 await self._forward(upstreams, body)
             finally:
-                self._admission.flying -= began > 0
                 self._admission.count(models[0], self._usage.end())
-                if began and self._admission.record is not None:
-                    ms = round((trio.current_time() - began) * 1000)
-                    told = WireRecord(models[0], request, bytes(self._seen), self._status, ms, not self._ended)
-                    with trio.move_on_after(RECORD_SECONDS, shield=True):
-                        await self._admission.record(told)
+                try:
+                    if began and self._admission.record is not None:
+                        ms = round((trio.current_time() - began) * 1000)
+                        told = WireRecord(models[0], request, bytes(self._seen), self._status, ms, not self._ended)
+                        with trio.move_on_after(RECORD_SECONDS, shield=True):
+                            await self._admission.record(told)
+                finally:  # the end of the attempt, or of the kernel, waits for the recording
+                    self._admission.flying -= began > 0
         finally:
             body.close()
 
