@@ -69,6 +69,7 @@ async def test_an_exchange_is_shown_without_secrets_and_exported(door: Door) -> 
             sent = {"model": "m1", "messages": [{"role": "user", "content": text}]}
             answer = await client.post(PATHS["openai"], headers=credential("openai", placeholder), json=sent)
             assert "hunter2hunter2" in answer.text
+            await door.gateway.idle(5)  # the order of the recordings
     await door.gateway.idle(5)
     report = await door.kernel.get(f"/instructions/{attempt.instruction}/wire")
     assert (report["schema"], report["total"], report["next"]) == ("awk/wire/1", 2, None)
