@@ -72,7 +72,7 @@ Recording = Literal["on", "off", "errors"]
 
 def model_names(written: str | tuple[str, ...]) -> tuple[str, ...]:
     """Return the names in a value of ``model``, which is a name or a list of names."""
-    return tuple(filter(None, (written,) if isinstance(written, str) else written))
+    return ((written,) if written else ()) if isinstance(written, str) else written
 
 
 class Prompt(StrictStruct, frozen=True, kw_only=True):

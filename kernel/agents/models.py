@@ -37,11 +37,11 @@ FAMILIES: Final[Mapping[str, str]] = MappingProxyType(
 def models_of(definition: AgentDefinition, project: ProjectDefinition) -> tuple[str, ...]:
     """Return the models of ``definition`` in order of preference, with the project's default and aliases replaced."""
     written, aliases = definition.models, project.models.aliases
-    if not written and (definition.backend == EXEC or not BACKENDS[definition.backend].bare):
+    if definition.model == "" and (definition.backend == EXEC or not BACKENDS[definition.backend].bare):
         written = model_names(project.models.default)
     if len(written) == 1 and written[0] not in aliases:
         return written
-    found = (full_model(name) for text in written for name in model_names(aliases.get(text, text)))
+    found = (full_model(name) for text in written for name in model_names(aliases.get(text, (text,))))
     return tuple(dict.fromkeys(found))
 
 

@@ -218,6 +218,9 @@ def _check_models(definition: ProjectDefinition, node: MapNode, problems: Diagno
         ("default", models.default),
         *((f"aliases.{one}", its) for one, its in models.aliases.items()),
     ):
+        if written == ():
+            where = f"models.{key}"
+            problems.add(place_at(node, where), where, "is an empty list", "name a model, or remove the key")
         for index, name in enumerate(model_names(written)):
             where = f"models.{key}" if isinstance(written, str) else f"models.{key}[{index}]"
             try:

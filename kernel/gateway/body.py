@@ -37,17 +37,17 @@ class RequestBody:
         self.size = size or len(data)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Yield the content once."""
+        """Yield the content."""
         if self._file is None:
-            data, self.data = self.data, b""
-            yield data
+            yield self.data
             return
         await trio.to_thread.run_sync(self._file.seek, 0)
         while piece := await trio.to_thread.run_sync(self._file.read, MEMORY_BYTES):
             yield piece
 
     def close(self) -> None:
-        """Delete the file."""
+        """Release the content."""
+        self.data = b""
         if self._file is not None:
             self._file.close()
 

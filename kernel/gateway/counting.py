@@ -5,7 +5,7 @@ from codecs import BOM_UTF8
 from collections.abc import Mapping
 from typing import Any, Final
 
-from protocol.instruction import Usage
+from protocol.instruction import LARGEST, Usage
 from protocol.text import decoded
 
 _LINE_BYTES: Final = 4 * 1024 * 1024
@@ -90,4 +90,4 @@ def _inner(value: object, name: str) -> object:
 
 def _number(value: object, name: str) -> int:
     found = _inner(value, name)
-    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else 0
+    return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= LARGEST else 0

@@ -9,7 +9,7 @@ from kernel.gateway.access import Admission
 from kernel.gateway.body import Receive, RequestBody, models_in, read_body
 from kernel.gateway.counting import ResponseUsage
 from kernel.gateway.table import DIALECTS, PREFIX, Endpoint, HeaderList, request_fields, response_fields
-from kernel.gateway.upstream import Upstream, UpstreamFailed, Upstreams
+from kernel.gateway.upstream import Upstream, UpstreamFailed, Upstreams, UpstreamStale
 from kernel.store.exchanges import WireRecord
 from protocol.errors import Refused
 from protocol.redaction import Redaction
@@ -54,6 +54,7 @@ class Exchange:
         self._seen = bytearray()
         """Start of the response, for a recording."""
         self._ended = False
+        self._usage = ResponseUsage(streams=True)
         self._admission = admission
         self._endpoint = endpoint
         self._asked = asked
@@ -78,19 +79,22 @@ class Exchange:
             del document
             self.waiting = body
             await self._admission.may()
-            await opened()
-            self.waiting = None
-            self._admission.flying += 1
-            began = trio.current_time()
+            began = 0.0
             try:
-                await self._forward(upstreams, body, models[0])
+                await opened()
+                self.waiting, began = None, trio.current_time()
+                self._admission.flying += 1
+                await self._forward(upstreams, body)
             finally:
-                self._admission.flying -= 1
-                if self._admission.record is not None:
-                    ms = round((trio.current_time() - began) * 1000)
-                    told = WireRecord(models[0], request, bytes(self._seen), self._status, ms, not self._ended)
-                    with trio.move_on_after(RECORD_SECONDS, shield=True):
-                        await self._admission.record(told)
+                self._admission.count(models[0], self._usage.end())
+                try:
+                    if began and self._admission.record is not None:
+                        ms = round((trio.current_time() - began) * 1000)
+                        told = WireRecord(models[0], request, bytes(self._seen), self._status, ms, not self._ended)
+                        with trio.move_on_after(RECORD_SECONDS, shield=True):
+                            await self._admission.record(told)
+                finally:  # the end of the attempt, or of the kernel, waits for the recording
+                    self._admission.flying -= began > 0
         finally:
             body.close()
 
@@ -104,7 +108,7 @@ class Exchange:
         head = [b"POST " + PREFIX + asked.path + query + b" HTTP/1.1", *lines, b"content-length: %d" % len(data)]
         return asked.release(), b"\r\n".join(head) + b"\r\n\r\n" + data
 
-    async def _forward(self, upstreams: Upstreams, body: RequestBody, model: str) -> None:
+    async def _forward(self, upstreams: Upstreams, body: RequestBody) -> None:
         rules = DIALECTS[self._provider.dialect]
         target = (self._provider.base_url or rules.official).rstrip("/").encode() + self._endpoint.path
         url = target + b"?" + self._endpoint.query if self._endpoint.query else target
@@ -115,21 +119,23 @@ class Exchange:
             # Anthropic's clients send a key in either field, and some compatible endpoints read only one of them.
             if rules.key_field == b"x-api-key" and b"authorization" in dict(self._asked.headers):
                 fields.append((b"authorization", b"Bearer " + self._key.encode()))
-        try:
-            async with upstreams.connected(url.decode()) as (upstream, path, host):
-                response = await upstream.send(path, [(b"host", host), *fields], body)
-                self._status = response.status_code
-                headers = response_fields(list(response.headers), self._key.encode())
-                streams = dict(headers).get(b"content-type", b"").startswith(b"text/event-stream")
-                usage = ResponseUsage(streams=streams)
-                try:
-                    await self._answer(upstream, headers, usage)
-                finally:
-                    self._admission.count(model, usage.end())
-        except UpstreamFailed as failed:
-            if not self.started:
-                text = f"provider {self._provider.name} could not be reached: {failed}"
-                raise Refused("provider_unreachable", self._without_key(text)) from failed
+        for reuses in (True, False):
+            try:
+                async with upstreams.connected(url.decode(), reuses=reuses) as (upstream, path, host):
+                    response = await upstream.send(path, [(b"host", host), *fields], body)
+                    body.close()
+                    self._status = response.status_code
+                    headers = response_fields(list(response.headers), self._key.encode())
+                    self._usage.streams = dict(headers).get(b"content-type", b"").startswith(b"text/event-stream")
+                    await self._answer(upstream, headers, self._usage)
+                return
+            except UpstreamStale:
+                continue
+            except UpstreamFailed as failed:
+                if not self.started:
+                    text = f"provider {self._provider.name} could not be reached: {failed}"
+                    raise Refused("provider_unreachable", self._without_key(text)) from failed
+                return
 
     async def _answer(self, upstream: Upstream, headers: HeaderList, usage: ResponseUsage) -> None:
         send = self._asked.send

@@ -41,8 +41,8 @@ class Gateway:
         """Admit requests with ``placeholder`` until ``dismiss``.
 
         ``may`` is awaited before each request is forwarded; it returns when the request is within the allowance.
-        ``count`` is called once for each response of the provider, with the requested model and the usage, which is
-        zero where the response has none. ``record`` receives each exchange after its end.
+        ``count`` is called at the end of each of them, with the requested model and the usage, which is zero where the
+        provider reports none. ``record`` receives each exchange after its end.
         """
         admission = Admission(access=access, may=may, count=count, record=record)
         self._admissions[digest_of(placeholder.encode())] = admission

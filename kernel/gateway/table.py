@@ -66,7 +66,7 @@ _CONNECTION: Final = frozenset(
 _OWN: Final = frozenset(
     {
         b"accept-encoding", b"content-length", b"cookie", b"expect", b"forwarded", b"host", b"origin", b"referer",
-        b"via", b"x-real-ip",
+        b"via", b"x-http-method-override", b"x-original-url", b"x-real-ip", b"x-rewrite-url",
     }
 )  # fmt: skip
 """Further fields of requests that are not forwarded, beside x-forwarded-*."""

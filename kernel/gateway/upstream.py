@@ -23,6 +23,8 @@ IDLE_SECONDS: Final = 15.0
 """Time after which an unused connection is not used again; a provider may close it earlier."""
 MOST_IDLE: Final = 64
 """Maximum number of unused connections to one origin."""
+STALE_SECONDS: Final = 2.0
+"""Time in which a reused connection shows that the provider had closed it. A later end may follow paid work."""
 CONNECT_SECONDS: Final = 15.0
 WRITE_SECONDS: Final = 60.0
 """Time for the provider to take a piece of a body."""
@@ -49,11 +51,16 @@ def _failures() -> Generator[None]:
         raise UpstreamFailed(f"ConnectError: {' '.join(str(cause).split())[:200]}") from error
 
 
+class UpstreamStale(UpstreamFailed):
+    """A reused connection ended before any part of the response, usually because the provider had closed it."""
+
+
 class Upstream:
     """Connection to a provider, with its current request. ``through``: prefix of targets for a plain proxy."""
 
     def __init__(self, stream: trio.abc.Stream, socket: trio.SocketStream, through: bytes, fields: HeaderList) -> None:
         self.idle_since = 0.0
+        self._heard = False
         self._stream = stream
         self._socket = socket
         self._through = through
@@ -61,7 +68,16 @@ class Upstream:
         self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD_BYTES)
 
     async def send(self, target: bytes, headers: HeaderList, body: RequestBody, method: str = "POST") -> h11.Response:
-        """Send a request, and return the head of the response. Raises UpstreamFailed."""
+        """Send a request, and return the head of the response. Raises UpstreamFailed, UpstreamStale."""
+        self._heard, stale_until = False, trio.current_time() + STALE_SECONDS
+        try:
+            return await self._send(target, headers, body, method)
+        except UpstreamFailed as failed:
+            if self.idle_since and not self._heard and trio.current_time() < stale_until:
+                raise UpstreamStale(str(failed)) from failed
+            raise
+
+    async def _send(self, target: bytes, headers: HeaderList, body: RequestBody, method: str) -> h11.Response:
         with _failures():
             request = h11.Request(method=method, target=self._through + target, headers=[*headers, *self._fields])
             data = self._h11.send(request) or b""
@@ -86,7 +102,9 @@ class Upstream:
 
     async def _next(self) -> object:
         while (event := self._h11.next_event()) is h11.NEED_DATA:
-            self._h11.receive_data(bytes(await self._stream.receive_some(_CHUNK_BYTES)))
+            data = bytes(await self._stream.receive_some(_CHUNK_BYTES))
+            self._heard |= bool(data)
+            self._h11.receive_data(data)
         return event
 
     def is_reusable(self) -> bool:
@@ -96,7 +114,9 @@ class Upstream:
         poll = select.poll()
         poll.register(self._socket.socket.fileno(), select.POLLIN)
         fresh = self.idle_since == 0.0 or trio.current_time() - self.idle_since < IDLE_SECONDS
-        return self._h11.our_state is h11.IDLE and fresh and not poll.poll(0)
+        # Data after the response would be taken for the next one.
+        is_quiet = self._h11.trailing_data == (b"", False) and not poll.poll(0)
+        return self._h11.our_state is h11.IDLE and fresh and is_quiet
 
     async def aclose(self) -> None:
         """Close the connection at once, also during cancellation."""
@@ -113,12 +133,12 @@ class Upstreams:
         self._tls: ssl.SSLContext | None = None
 
     @asynccontextmanager
-    async def connected(self, url: str) -> AsyncGenerator[tuple[Upstream, bytes, bytes]]:
+    async def connected(self, url: str, *, reuses: bool = True) -> AsyncGenerator[tuple[Upstream, bytes, bytes]]:
         """Provide a connection for one request to ``url``, its target and its Host. Raises UpstreamFailed."""
         parts = urlsplit(url)
         origin, found = f"{parts.scheme}://{parts.netloc}", None
         idle = self._idle.setdefault(origin, [])
-        while idle and found is None:
+        while reuses and idle and found is None:
             newest = idle.pop()
             if newest.is_reusable():
                 found = newest

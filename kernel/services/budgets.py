@@ -32,6 +32,7 @@ from kernel.store.spending import RunMoney, SpentAmounts
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue
 from protocol.agent import AgentDefinition
+from protocol.backends import SDK
 from protocol.instruction import Usage
 from protocol.ipc import Start
 from protocol.limits import RunBudget
@@ -137,21 +138,18 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         """Close the accounts of an attempt, if any, and release its reservation."""
         self._open.pop(instruction, None)
 
-    def allowance(self, instruction: str, *, at_gateway: bool = False) -> Allowance | Exhausted:
+    def allowance(self, instruction: str, *, at_gateway: bool = False, flying: int = 0) -> Allowance | Exhausted:
         """Reserve the next model call, and return its allowance or the exhausted budget.
 
         ``at_gateway``: the call has arrived at the gateway. Usage that is not booked yet counts as well, because a
-        program may ask again before it reports its last reply.
+        program may ask again before it reports its last reply. So does what ``flying`` other calls may use.
         """
         attempt = self._open[instruction]
-        attempt.reserved = Allowance(None)  # the previous call has ended
+        last, attempt.reserved = attempt.reserved, Allowance(None)  # the previous call has ended, unless some fly
         accounts = tuple(self._accounts(attempt))
         if at_gateway:
-            attempt.is_counted = True
-            used = {"tokens": attempt.unbooked.tokens, "usd": attempt.unbooked.cost_usd or 0.0}
-            accounts = tuple(
-                msgspec.structs.replace(one, used=one.used + used.get(one.measure, 0.0)) for one in accounts
-            )
+            attempt.is_counted = attempt.definition.backend != SDK  # its loop counts its own calls
+            accounts = tuple(_with(one, attempt.unbooked, last, flying) for one in accounts)
         counts_usd = any(one.measure == "usd" for one in accounts)
         if counts_usd and attempt.unpriced:
             return Exhausted("instruction", _UNPRICED, None)
@@ -165,8 +163,8 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
                 output_usd=None if known is None else known.output_usd,
             ),
         )
-        if isinstance(decided, Allowance):
-            attempt.reserved = decided
+        new = decided if isinstance(decided, Allowance) else attempt.reserved
+        attempt.reserved = max(new, last, key=lambda one: one.reserved_tokens) if flying else new
         return decided
 
     def priced(self, reported: Usage | None, instruction: str) -> Usage | None:
@@ -286,6 +284,12 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
 
     def _money(self, leased: Leased) -> RunMoney | None:
         return None if leased.run is None else self.reader.now(spending.of_run, leased.run)
+
+
+def _with(account: Account, more: Usage, each: Allowance, flying: int) -> Account:
+    tokens, usd = more.tokens + flying * each.reserved_tokens, (more.cost_usd or 0.0) + flying * each.reserved_usd
+    used = {"tokens": tokens, "usd": usd}.get(account.measure, 0.0)
+    return msgspec.structs.replace(account, used=account.used + used)
 
 
 def _limits(

@@ -259,8 +259,10 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
         if last is not None:
             last, untold, self._untold = self._priced(last), self._untold, None
             write = self._writing(last, untold)
+        await self.requests.book()  # of its MCP servers
         await commit_with_retry(services.writer, reply, leased.instruction, leased.epoch, text, write)
         self.place.replied = True
+        services.models.gateway.dismiss(leased.attempt)
         services.budgets.close(leased.instruction)
         fault_point("attempt.replied")
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kernel.agents.providers import PROVIDERS, resolve, route
+from kernel.agents.providers import PROVIDERS, CauseError, resolve, route
 from kernel.gateway.access import ModelAccess, worker_provider
 from kernel.gateway.table import DIALECTS
 from protocol.agent import AgentDefinition, Endpoint, McpServer
@@ -115,7 +115,12 @@ def _of_models(
     """Yield the worker's own grants: a program of one's own gets all its models, with one provider for each dialect."""
     found: dict[str, ModelGrant] = {}
     for one in choices:
-        resolved = resolve(one, project, environ)
+        try:
+            resolved = resolve(one, project, environ)
+        except CauseError:  # a later model, or a default that the program may not need
+            if one.backend != EXEC:
+                raise
+            continue
         provider = resolved.provider
         if provider is None or provider.dialect not in DIALECTS:
             continue

@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from kernel.gateway.gateway import Gateway
-from kernel.policy.budget import Allowance
+from kernel.policy.budget import Exhausted
 from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import commit_with_retry
 from kernel.services.model_access import accesses_of
@@ -54,6 +54,9 @@ class ModelRequests(msgspec.Struct, eq=False, kw_only=True):
     session: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
     """Conversation with the worker; cancelled when a request exceeds the budget and the worker does not end."""
     _counted: trio.Event = msgspec.field(default_factory=trio.Event)
+    _landed: trio.Event = msgspec.field(default_factory=trio.Event)
+    _flying: int = 0
+    """Number of calls within the allowance that have not ended."""
 
     def admit(self, frame: StartFrame, project: ProjectDefinition, now_ms: Callable[[], int]) -> None:
         """Admit the requests of the attempt until ``dismiss``."""
@@ -90,16 +93,22 @@ class ModelRequests(msgspec.Struct, eq=False, kw_only=True):
                 await self.book()
 
     async def _may(self) -> None:
-        allowed = self.budgets.allowance(self.leased.instruction, at_gateway=True)
-        if isinstance(allowed, Allowance):
-            await trio.lowlevel.checkpoint()
-            return
-        await trio.sleep(REPORT_SECONDS)
-        self.session.cancel()
-        await trio.sleep_forever()
+        await trio.lowlevel.checkpoint()
+        while isinstance(
+            self.budgets.allowance(self.leased.instruction, at_gateway=True, flying=self._flying), Exhausted
+        ):
+            if not self._flying:
+                await trio.sleep(REPORT_SECONDS)
+                self.session.cancel()
+                await trio.sleep_forever()
+            await self._landed.wait()  # the calls in flight may use less than they reserve
+        self._flying += 1
 
     def _count(self, provider: str, model: str, usage: Usage) -> None:
         self.budgets.count(self.leased.instruction, provider, model, usage)
+        self._flying -= 1
+        self._landed.set()
+        self._landed = trio.Event()
         self._counted.set()
 
     async def book(self) -> None:

@@ -30,6 +30,7 @@ def test_a_list_an_alias_and_a_default_stand_for_models() -> None:
     assert models(("careful", "x/y"), project) == (CLAUDE, GPT, "x/y")
     assert models("", project, backend="mock") == models("", project, backend="human") == ()
     assert models("", project, backend="exec") == (CLAUDE, GPT)
+    assert models((), project) == ()
 
 
 def test_every_model_of_a_list_is_prepared_and_trusted() -> None:
@@ -62,6 +63,7 @@ def faults(root: Path, agent: str, project: str = "") -> list[tuple[str, int, st
         (f"model: [{CLAUDE}, {GPT}]\nthinking: {{budget_tokens: 2000}}", 3, "thinking", "is not supported"),
         (f"model: [{', '.join(f'openai/m{n}' for n in range(11))}]", 2, "model", "has 11 models"),
         ("model: []", 2, "model", "is missing"),
+        (f"model: [{CLAUDE}, '']", 2, "model[1]", "'' is not a model"),
         ("model: {a: b}", 2, "model", "needs a text"),
         (f"model: [{CLAUDE}]\nfallback_after: 31d", 3, "fallback_after", "must be at most 30d"),
     ],
@@ -79,6 +81,8 @@ def test_an_error_in_a_list_has_a_place(tmp_path: Path, agent: str, line: int, w
         ("{default: [small, what]}", "models.default[0]", "'small' is not a model"),
         (f"{{aliases: {{one: [{GPT}, x/y]}}}}", "models.aliases.one[1]", "unknown provider 'x'"),
         (f"{{aliases: {{one: {GPT}, two: one}}}}", "models.aliases.two", "one is an alias"),
+        ("{default: []}", "models.default", "is an empty list"),
+        ("{aliases: {one: []}}", "models.aliases.one", "is an empty list"),
         ("{fallback: 1m}", "models.fallback", "unknown key 'fallback'"),
     ],
 )

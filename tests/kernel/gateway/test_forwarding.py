@@ -146,6 +146,7 @@ async def test_credentials_and_fields_of_the_connection_end_here(door: Door) -> 
         "cookie": "a=b", "forwarded": "for=1.2.3.4", "x-forwarded-for": "1.2.3.4", "via": "1.1 x", "api-key": "mine",
         "x-goog-api-key": "mine", "proxy-authorization": "Basic mine", "te": "trailers", "x-mine": "stays",
         "x-hop": "mine", "connection": "x-hop, keep-alive", "accept-encoding": "gzip", "x-real-ip": "1.2.3.4",
+        "x-http-method-override": "mine",
     }  # fmt: skip
     async with upstream() as provider, door.client() as client:
         placeholder = door.admit(provider.url, "openai")

@@ -154,6 +154,7 @@ class Core:
         self.database = open_migrated(str(root / "agent-worker.db"))
         feed = Feed()
         self.feed = feed
+        self.gateway = Gateway("http://x", {}, str(root))
         self.reader = Reader(database=self.database)
         self.writer = Writer(database=self.database, clock_ms=lambda: self.now_ms, publish=feed.publish)
         self.catalog = Catalog(root)
@@ -177,7 +178,7 @@ class Core:
                 ).choose,
             ),
             completer=Completer(writer=self.writer, now_ms=lambda: self.now_ms, jitter=lambda: 0.0),
-            models=ModelGateway(gateway=Gateway("http://x", {}, str(root)), environ={}),
+            models=ModelGateway(gateway=self.gateway, environ={}),
             in_flight=self.in_flight.working,
         )
         self.attempts = Attempts(services)

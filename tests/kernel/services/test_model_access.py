@@ -30,11 +30,11 @@ def test_a_login_has_the_gateway_and_no_key_where_its_address_is_known(
     agent = AgentDefinition(name="alice", backend=backend, model=model, login=True)
     environ = {"HOME": str(tmp_path), "ANTHROPIC_API_KEY": "sk-a", "OPENAI_API_KEY": "sk-o", **variables}
     grants = grants_of(agent, (agent,), ProjectDefinition(), environ, ())
-    shown = lent(grants, "http://127.0.0.1:2", "awk-i1-1-x")
+    provider, environment = lent(grants, "http://127.0.0.1:2", "awk-i1-1-x")
     assert [(one.login, one.source, one.models) for one in grants] == [(True, "", frozenset())] * bool(base)
-    assert shown.variables == {}
+    assert environment == {}
     if base is None:
-        assert shown.provider is None
+        assert provider is None
     else:
-        assert shown.provider is not None and shown.provider.api_key is None
-        assert shown.provider.base_url == f"http://127.0.0.1:2/gateway/awk-i1-1-x/{base}"
+        assert provider is not None and provider.api_key is None
+        assert provider.base_url == f"http://127.0.0.1:2/gateway/awk-i1-1-x/{base}"
