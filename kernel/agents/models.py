@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -11,26 +10,22 @@ from protocol.agent import AgentDefinition, model_names
 from protocol.backends import BACKENDS, EXEC
 from protocol.project import ProjectDefinition
 
-ALIASES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "opus": "anthropic/claude-opus-5-5",
-        "sonnet": "anthropic/claude-sonnet-5-5",
-        "haiku": "anthropic/claude-haiku-5-5",
-    }
-)
+ALIASES: Final[Mapping[str, str]] = {
+    "opus": "anthropic/claude-opus-5-5",
+    "sonnet": "anthropic/claude-sonnet-5-5",
+    "haiku": "anthropic/claude-haiku-5-5",
+}
 """Short names for models, with the ids that our version of the anthropic client lists."""
 
-FAMILIES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        r"claude-": "anthropic",
-        r"gpt-|chatgpt-|codex-|o[134](?:-|$)": "openai",
-        r"gemini-": "google",
-        r"deepseek-": "deepseek",
-        r"grok-": "xai",
-        r"mistral-|codestral-|devstral-|magistral-": "mistral",
-        r"kimi-": "moonshot",
-    }
-)
+FAMILIES: Final[Mapping[str, str]] = {
+    r"claude-": "anthropic",
+    r"gpt-|chatgpt-|codex-|o[134](?:-|$)": "openai",
+    r"gemini-": "google",
+    r"deepseek-": "deepseek",
+    r"grok-": "xai",
+    r"mistral-|codestral-|devstral-|magistral-": "mistral",
+    r"kimi-": "moonshot",
+}
 """Prefixes of model names that identify their provider: such a name needs no provider prefix."""
 
 

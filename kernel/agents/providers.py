@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from types import MappingProxyType
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
@@ -39,27 +38,25 @@ class Preset(msgspec.Struct, frozen=True):
     """A variable with which the *user* changes the address, as the provider's own SDK would read it."""
 
 
-PROVIDERS: Final[Mapping[str, Preset]] = MappingProxyType(
-    {
-        "anthropic": Preset("anthropic", None, ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL"),
-        "openai": Preset("openai", None, ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
-        "openrouter": Preset("openai", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
-        "deepseek": Preset("openai", "https://api.deepseek.com/v1", ("DEEPSEEK_API_KEY",)),
-        "google": Preset(
-            "openai", "https://generativelanguage.googleapis.com/v1beta/openai", ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-        ),
-        "groq": Preset("openai", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
-        "mistral": Preset("openai", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),
-        "xai": Preset("openai", "https://api.x.ai/v1", ("XAI_API_KEY",)),
-        "together": Preset("openai", "https://api.together.xyz/v1", ("TOGETHER_API_KEY",)),
-        "fireworks": Preset("openai", "https://api.fireworks.ai/inference/v1", ("FIREWORKS_API_KEY",)),
-        "moonshot": Preset("openai", "https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",)),
-        "ollama": Preset("openai", "http://127.0.0.1:11434/v1"),
-        "lmstudio": Preset("openai", "http://127.0.0.1:1234/v1"),
-        "cursor": Preset("cursor", None, ("CURSOR_API_KEY",)),
-        MOCK: Preset("mock", None),
-    }
-)
+PROVIDERS: Final[Mapping[str, Preset]] = {
+    "anthropic": Preset("anthropic", None, ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL"),
+    "openai": Preset("openai", None, ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
+    "openrouter": Preset("openai", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
+    "deepseek": Preset("openai", "https://api.deepseek.com/v1", ("DEEPSEEK_API_KEY",)),
+    "google": Preset(
+        "openai", "https://generativelanguage.googleapis.com/v1beta/openai", ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    ),
+    "groq": Preset("openai", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
+    "mistral": Preset("openai", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),
+    "xai": Preset("openai", "https://api.x.ai/v1", ("XAI_API_KEY",)),
+    "together": Preset("openai", "https://api.together.xyz/v1", ("TOGETHER_API_KEY",)),
+    "fireworks": Preset("openai", "https://api.fireworks.ai/inference/v1", ("FIREWORKS_API_KEY",)),
+    "moonshot": Preset("openai", "https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",)),
+    "ollama": Preset("openai", "http://127.0.0.1:11434/v1"),
+    "lmstudio": Preset("openai", "http://127.0.0.1:1234/v1"),
+    "cursor": Preset("cursor", None, ("CURSOR_API_KEY",)),
+    MOCK: Preset("mock", None),
+}
 
 _RESPONSES_ALONE: Final = re.compile(r"(?:^|-)(?:pro|codex|deep-research|computer-use)(?:-|$)")
 """OpenAI models that are not available through Chat Completions."""

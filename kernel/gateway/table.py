@@ -100,30 +100,15 @@ def endpoint_of(dialect: str, method: str, path: bytes, query: bytes) -> Endpoin
 
 def request_fields(headers: HeaderList, *, keeps_keys: bool) -> HeaderList:
     """Return the header fields to forward. ``keeps_keys``: fields with credentials pass."""
-    named = _named(headers)
-    return [
-        (name, value)
-        for name, value in headers
-        if name not in _CONNECTION
-        and name not in _OWN
-        and name not in named
-        and not name.startswith(b"x-forwarded-")
-        and (keeps_keys or name not in KEY_FIELDS)
-    ]
+    dropped = _CONNECTION | _OWN | _named(headers) | (frozenset() if keeps_keys else KEY_FIELDS)
+    return [field for field in headers if field[0] not in dropped and not field[0].startswith(b"x-forwarded-")]
 
 
 def response_fields(headers: HeaderList, key: bytes) -> HeaderList:
     """Return the header fields of a response to forward, in lower case, without cookies and without ``key``."""
     lower = [(name.lower(), value) for name, value in headers]
-    named = _named(lower)
-    return [
-        (name, value)
-        for name, value in lower
-        if name not in _CONNECTION
-        and name not in named
-        and name not in {b"set-cookie", b"alt-svc"}
-        and not (key and key in value)
-    ]
+    dropped = _CONNECTION | _named(lower) | {b"set-cookie", b"alt-svc"}
+    return [(name, value) for name, value in lower if name not in dropped and not (key and key in value)]
 
 
 def _named(headers: HeaderList) -> set[bytes]:

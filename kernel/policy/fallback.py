@@ -5,7 +5,6 @@ the provider named none; then one attempt probes it. Each attempt uses the first
 """
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -38,15 +37,13 @@ class ModelChoice(msgspec.Struct, frozen=True):
     after_seconds: float
 
 
-CAUSES: Final[Mapping[Cause, FallbackCause]] = MappingProxyType(
-    {
-        "quota": "quota",
-        "rate_limited": "rate_limit",
-        "invalid": "model",
-        "overloaded": "unavailable",
-        "network": "unavailable",
-    }
-)
+CAUSES: Final[Mapping[Cause, FallbackCause]] = {
+    "quota": "quota",
+    "rate_limited": "rate_limit",
+    "invalid": "model",
+    "overloaded": "unavailable",
+    "network": "unavailable",
+}
 """Cause of a change for each cause of a failure. Refusals, other invalid requests, budgets and credentials never change
 the model."""
 GONE: Final = frozenset({404, 410})
