@@ -66,7 +66,7 @@ def grants_of(
     words = (word for server in servers for word in (*server.env.values(), *server.headers.values()))
     named = {*definition.env, *(name for word in words for name in _NAMED.findall(word))}
     taken = {name for one in found for name in (one.key, one.address)}
-    for key, provider in _providers(definition, project, environ):
+    for key, provider in _providers(definition, project, environ) if named else ():
         address = _GEMINI if provider.dialect == "gemini" else _variables(provider.name)[1]
         if key not in taken and any(name in named and environ.get(name) for name in (key, address)):
             found.append(ModelGrant(provider=provider, source=key, models=models, key=key, address=address))

@@ -249,7 +249,8 @@ class RunningAttempt(msgspec.Struct, eq=False):
             else:
                 async with begun[1]:
                     ending, exited = await self._supervise(*begun)
-                await self.requests.dismiss()
+                if self._frame is not None and self._frame.grants:
+                    await self.requests.dismiss()
         except (CannotStart, CauseError) as error:
             ending = AttemptOutcome("failed", str(error), cause=error.cause)
         except SpawnTransient as error:
@@ -318,9 +319,9 @@ class RunningAttempt(msgspec.Struct, eq=False):
         return await self._spawn(frame, admitted) or AttemptOutcome("stopped", str(self.stop_reason))
 
     def _admit(self, frame: StartFrame) -> None:
-        services = self.services
-        project = services.start_frames.files.catalog.kept_project()
-        self.requests.admit(frame, project, services.completer.now_ms)
+        if frame.grants:
+            project = self.services.start_frames.files.catalog.kept_project()
+            self.requests.admit(frame, project, self.services.completer.now_ms)
 
     def _resumed(self, handed: HandedAttempt) -> Begun:
         self._frame = handed.frame
@@ -385,7 +386,8 @@ class RunningAttempt(msgspec.Struct, eq=False):
             if handed is not None:
                 talk.pid, talk.doing, talk.steps = handed.pid, handed.doing, handed.steps
             nursery.start_soon(self._stderr.drain, handle.stderr)
-            nursery.start_soon(self.requests.book_late)
+            if frame.grants:
+                nursery.start_soon(self.requests.book_late)
             self._nursery = nursery
             if self.stop_reason is not None:
                 nursery.start_soon(self._end_worker, worker)

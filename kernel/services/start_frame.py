@@ -291,7 +291,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
         choices = each_model(definition, project) if definition.backend == EXEC else (definition,)
         grants = grants_of(definition, choices, project, self.files.environ, servers.values())
         lent_provider, variables = lent(grants, self.url.removesuffix("/mcp"), secret)
-        keys = key_variables(definition, project)
+        keys = key_variables(definition, project) if definition.env else frozenset[str]()
         passed = [name for name in definition.env if name not in keys]
         env = {**worker_environment(self.files.environ, passed, self.own_bin), **variables}
         if self.call_command is not None:
