@@ -4,7 +4,6 @@ This module decides nothing: the answer to an entry follows from its commit and 
 """
 
 import contextlib
-import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -141,15 +140,19 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
                 resumed=resumed or HandedSession(),
             )
             try:
-                seconds = math.inf if seconds_left is None else max(0.0, seconds_left)
-                with trio.move_on_after(seconds) as budget, self.requests.session:
+                scope = self.requests.session
+                if seconds_left is not None:
+                    scope.deadline = trio.current_time() + max(0.0, seconds_left)
+                with scope:
                     ending = await session.run()
-                if self.requests.session.cancelled_caught:  # a request of its program would exceed the budget
+                if (
+                    scope.cancelled_caught and self.requests.exceeded
+                ):  # a request of its program would exceed the budget
                     with contextlib.suppress(WorkerNotReading):
                         await self.worker.link.send(Stop(reason="budget", deadline_seconds=LEAVE_SECONDS))
                     text = self.services.reader.now(entries.last_text, instruction)
                     ending = AttemptOutcome("incomplete", text, cause="budget", leaves=True)
-                if budget.cancelled_caught:
+                elif scope.cancelled_caught:
                     ending = AttemptOutcome("incomplete", "time budget exhausted", cause="budget")
             finally:
                 self.session = None

@@ -53,6 +53,7 @@ class ModelRequests(msgspec.Struct, eq=False, kw_only=True):
     """In place of the key of its provider, for the gateway."""
     session: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
     """Conversation with the worker; cancelled when a request exceeds the budget and the worker does not end."""
+    exceeded: bool = False
     _counted: trio.Event = msgspec.field(default_factory=trio.Event)
     _landed: trio.Event = msgspec.field(default_factory=trio.Event)
     _flying: int = 0
@@ -99,6 +100,7 @@ class ModelRequests(msgspec.Struct, eq=False, kw_only=True):
         ):
             if not self._flying:
                 await trio.sleep(REPORT_SECONDS)
+                self.exceeded = True
                 self.session.cancel()
                 await trio.sleep_forever()
             await self._landed.wait()  # the calls in flight may use less than they reserve

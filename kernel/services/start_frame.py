@@ -254,7 +254,9 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
                 raise CauseError("definition_missing", text)
             # Last, and without an await after it: admission sees the circuit breakers that the choice has seen.
             choice = None
-            if self.choose is not None and definition.backend != EXEC:  # such a program may call all models of its list
+            # Admission alone decides for one model. A program of one's own may call all models of its list.
+            one = isinstance(definition.model, str) and definition.model not in {"", *project.models.aliases}
+            if self.choose is not None and not one and definition.backend != EXEC:
                 definition, choice = await self.choose(leased, definition, project)
             return self._build(leased, token, secret, definition, project, own, extras, known, choice)
         except Refused as refused:
