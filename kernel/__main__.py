@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kernel.boot.arguments import Boot, KernelArguments, parse_arguments
+from kernel.boot.arguments import Boot, KernelArguments, hide_memory, parse_arguments
 from kernel.boot.clock import wall_offset_ns
 from kernel.boot.discovery_record import listen, publish, withdraw
 from kernel.boot.health_responder import HealthResponder
@@ -42,6 +42,7 @@ LAUNCHER: Final = "AGENT_WORKER_LAUNCHER"
 def main() -> int:  # noqa: PLR0911 - each return explains why no kernel was started
     """Run the kernel of one project until it is stopped; return the exit code."""
     open_standard()
+    hide_memory()
     arguments = parse_arguments(sys.argv[1:])
     ended = serve_as_init()
     if ended is not None:

@@ -7,12 +7,14 @@ launcher, HTTP and MCP, dispatcher. No work is leased before every part is ready
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
+import msgspec
 import trio
 
 from kernel.agents.providers import sdks_for
@@ -195,6 +197,9 @@ async def _serve_until_stopped(
     If the process's program is replaced, attempts continue, and ``leaving`` receives the handover.
     """
     waiting = [] if responder is None else responder.close()
+    if taken is not None:
+        kernel.services.kernel.gateway.hold(checks=True)
+        waiting += [HeldConnection(socket.socket(fileno=fd), begun) for fd, begun in taken.handover.connections]
     kept = keep_signals()  # for signals that stop_on_signals does not handle
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stop_on_signals, kernel.shutdown, chain(boot.early_signals, kept))
@@ -204,6 +209,7 @@ async def _serve_until_stopped(
         await _start_services(kernel, nursery)
         logger.info("kernel.ready %s", kernel.services.kernel.identity.url)
         if taken is not None:
+            kernel.services.kernel.gateway.release()
             logger.info("kernel.took_over waited %.3f s", await kernel.upgrade.finish(taken.returned))
         tune_gc()
         kernel.watchdog.ready("safe mode" if kernel.safe_mode.is_set() else kernel.services.kernel.identity.url)
@@ -261,7 +267,9 @@ def _end_services(kernel: Kernel, scope: trio.CancelScope, leaving: list[Leaving
     state to ``leaving``."""
     if leaving:
         signals = (signal.SIGTERM,) if kernel.shutdown.begun() else ()
-        leaving[0] = leaving[0]._replace(handover=kernel.upgrade.hand_over(signals))
+        handover = kernel.upgrade.hand_over(signals)
+        waiting = tuple(kernel.services.kernel.gateway.released)
+        leaving[0] = leaving[0]._replace(handover=msgspec.structs.replace(handover, connections=waiting))
     scope.cancel()
 
 

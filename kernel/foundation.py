@@ -18,6 +18,7 @@ from kernel.agents.trust import ProjectTrust, TrustedFiles, TrustStore
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import KernelClock
 from kernel.boot.log_file import log_as_json
+from kernel.gateway.gateway import Gateway
 from kernel.git.repository import Repository
 from kernel.operations.context import KernelIdentity
 from kernel.procs.launcher import VARIABLE, SpawnControl, choose_launcher
@@ -50,6 +51,8 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     own_bin: frozenset[str]
     worker_env: dict[str, str]
     """Environment of programs that the kernel runs for itself, not for an agent."""
+    trial_env: dict[str, str]
+    """Environment of the trial of another version."""
     clock: KernelClock
     feed: Feed
     log: StoreLog
@@ -67,6 +70,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     guard: MemoryGuard
     launcher: SpawnControl
     repository: Repository
+    gateway: Gateway
 
 
 def foundation_of(boot: Boot, database: Database) -> Foundation:
@@ -102,6 +106,7 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
         environ=environ,
         own_bin=own_bin,
         worker_env=worker_env,
+        trial_env={**worker_env, **{name: one for name, one in environ.items() if name.startswith("AGENT_WORKER_")}},
         clock=clock,
         feed=feed,
         log=log,
@@ -131,4 +136,5 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
         ),
         launcher=launcher,
         repository=Repository(catalog.root, state_dir / WORKTREES, launcher=launcher, environ=environ, own_bin=own_bin),
+        gateway=Gateway(f"http://{host}:{port}", environ, str(state_dir)),
     )

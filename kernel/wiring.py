@@ -55,6 +55,8 @@ from kernel.services.landings import Landings
 from kernel.services.logins import Logins
 from kernel.services.mirror import Mirror
 from kernel.services.mirror_files import DocumentFiles, MirrorFiles
+from kernel.services.model_choice import ModelChooser
+from kernel.services.model_requests import ModelGateway
 from kernel.services.node_cleanup import NodeCleanup
 from kernel.services.node_connection import session_with
 from kernel.services.node_trees import FilesOnNodes, NodeTrees
@@ -127,38 +129,37 @@ def build(boot: Boot, database: Database) -> Kernel:
     base = foundation_of(boot, database)
     log, feed, clock, catalog, writer = base.log, base.feed, base.clock, base.catalog, base.log.writer
     keep_root(str(catalog.root))
-    budgets, door = BudgetEnforcer(reader=log.reader, now_ms=clock.now_ms), NodeDoor()
+    budgets, door, identity = BudgetEnforcer(reader=log.reader, now_ms=clock.now_ms), NodeDoor(), base.identity
     nodes, trees, tree_work, checks, attempts, cleanup = _attempts(base, budgets, door)
     queue, wake = _landings(base, trees), feed.new_wake(worktrees.WAKING)
     dispatcher, files_mirror = _dispatcher(base, attempts), _mirror(base)
     asking, found_again, memory = _memory(base)
     sweep = WorktreeSweep(repository=base.repository, trees=trees, log=log, wake=wake, works_in=attempts.works_in)
-    standby = Standby(
-        log=log, files=base.files, database=database.path, state_dir=base.state_dir, term=base.identity.term
-    )
-    watchdog = LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic)
+    standby = Standby(log=log, files=base.files, database=database.path, state_dir=base.state_dir, term=identity.term)
+    watchdog = LoopWatchdog(notifier=notifier_from(base.environ, identity.pid), now=time.monotonic)
     reload, shutdown, safe_mode = Reload(catalog=catalog, log=log), ShutdownSignal(), trio.Event()
     upgrade = Upgrade(
         attempts=attempts,
         dispatcher=dispatcher,
         spawns=base.launcher,
+        gateway=base.gateway,
         writer=writer,
         version=boot.version,
         safe_mode=safe_mode,
-        trial=partial(try_version, patience_seconds=patience()),
+        trial=partial(try_version, patience_seconds=patience(), environ=base.trial_env),
         installed=KernelProgram(sys.executable, boot.arguments.words),
     )
-    numbers = _numbers(base, watchdog, os.path.dirname(database.path))
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=base.repository)
-    traces_out = Traces(log=log, files=base.files, wake=feed.new_wake(telemetry.WAKING), project=base.identity.project)
+    traces_out = Traces(log=log, files=base.files, wake=feed.new_wake(telemetry.WAKING), project=identity.project)
     control = KernelControl(
-        identity=base.identity,
+        identity=identity,
         keys=Keys(boot.token, boot.record_token),
         state=_state(boot, database, dispatcher, safe_mode, standby),
         rules=base.rules,
-        numbers=numbers,
+        numbers=_numbers(base, watchdog, os.path.dirname(database.path)),
         shutdown=shutdown,
         upgrade=upgrade,
+        gateway=base.gateway,
     )
     services = Services(
         store=StoreAccess(
@@ -211,7 +212,7 @@ def build(boot: Boot, database: Database) -> Kernel:
             *alarms,
             KernelService(
                 "idle_exit",
-                IdleExit(log.reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic).run,
+                IdleExit(log.reader, shutdown, catalog.kept_project, control.numbers.requests.told, time.monotonic).run,
             ),
             KernelService("reload", reload.run),
         ),
@@ -254,7 +255,9 @@ def _followers(
 
 def _memory(base: Foundation) -> tuple[EmbeddingProcess, Recall, MemoryAccess]:
     asking = EmbeddingProcess(base.launcher, base.worker_env.copy)
-    vectors = EmbeddingClient(files=base.files, asking=asking, state_dir=base.state_dir, now=time.monotonic)
+    vectors = EmbeddingClient(
+        files=base.files, asking=asking, gateway=base.gateway, state_dir=base.state_dir, now=time.monotonic
+    )
     history = Recall(
         path=str(base.state_dir / recall.FILE), log=base.log, wake=base.feed.new_wake(recall.WAKING), embeddings=vectors
     )
@@ -345,6 +348,7 @@ def _attempts(
         working_directory=trees.working_directory,
         confine=confinement.of,
         call_command=command,
+        choose=ModelChooser(reader=reader, writer=writer, environ=base.files.environ, now_ms=clock.now_ms).choose,
     )
     nodes = Nodes(
         log=base.log,
@@ -373,6 +377,7 @@ def _attempts(
         admission=Admission(reader=reader, budgets=budgets, now_ms=clock.now_ms),
         budgets=budgets,
         completer=Completer(writer=writer, now_ms=clock.now_ms, jitter=random.SystemRandom().random),
+        models=ModelGateway(gateway=base.gateway, environ=base.environ),
         in_flight=base.in_flight.working,
     )
     attempts = Attempts(services, KeptWorkers(base.state_dir / RUN))
@@ -457,7 +462,11 @@ def _process_control(base: Foundation, attempts: Attempts, queue: Landings, swee
         attempts=AttemptControl(
             activity=lambda: {
                 instruction: AttemptActivity(
-                    pid=attempt.local_pid, doing=attempt.doing, elapsed=attempt.elapsed, leased=attempt.leased
+                    pid=attempt.local_pid,
+                    doing=attempt.doing,
+                    model=attempt.model,
+                    elapsed=attempt.elapsed,
+                    leased=attempt.leased,
                 )
                 for instruction, attempt in attempts.running.items()
             },

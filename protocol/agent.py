@@ -67,6 +67,14 @@ Replicas = Annotated[int, msgspec.Meta(ge=1, le=64)]
 MaxTokens = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 
 
+Recording = Literal["on", "off", "errors"]
+
+
+def model_names(written: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names in a value of ``model``, which is a name or a list of names."""
+    return ((written,) if written else ()) if isinstance(written, str) else written
+
+
 class Prompt(StrictStruct, frozen=True, kw_only=True):
     """System prompt: its text or a file of the project. ``append`` is text that a workflow adds to it."""
 
@@ -355,8 +363,12 @@ class AgentDefinition(StrictStruct, frozen=True, kw_only=True, tag_field="entry"
 
     name: str
     """Name of the agent. It must equal the file's name."""
-    model: str = ""
-    """``provider/name`` or an alias (``opus``, ``sonnet``, ``haiku``). Required unless the backend is mock."""
+    model: str | tuple[str, ...] = ""
+    """``provider/name`` or an alias (``opus``, ``sonnet``, ``haiku``, or one of the project file); or a list of them:
+    while a model is unavailable, the next one is used. Default: ``models.default`` of the project file."""
+    fallback_after: Duration | None = None
+    """Time until the reset of a rate limit beyond which the next model of the list is used. Unset:
+    ``models.fallback_after`` of the project file."""
     backend: Backend = "sdk"
     """Backend of the agent: ``sdk`` calls the model directly, ``mock`` plays a script without a model, ``human`` asks
     you."""
@@ -423,6 +435,9 @@ class AgentDefinition(StrictStruct, frozen=True, kw_only=True, tag_field="entry"
     needs: PlaceNeeds = PlaceNeeds()
     """Requirements for the machine that runs the agent: ``{labels: [gpu], memory: 8GB, gpus:
     1}``. Unset: the kernel's machine."""
+    recording: Recording | None = None
+    """Recording of the model requests: ``on``, ``off``, or ``errors`` alone. Default: the project's value, or
+    ``off`` with ``login: true``."""
     login: bool = False
     """``true``: the agent's program (claude, codex, opencode, acp) uses your personal login. It needs trust."""
     cli: CliExtras = CliExtras()
@@ -435,3 +450,13 @@ class AgentDefinition(StrictStruct, frozen=True, kw_only=True, tag_field="entry"
     """Variables of your environment that the agent's tools can read. They need trust."""
     mock: tuple[Rule, ...] = ()
     """Script of a mock."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Return the models as written, in order of preference; empty without a model."""
+        return model_names(self.model)
+
+    @property
+    def first_model(self) -> str:
+        """Return the preferred model as written; "" without a model."""
+        return next(iter(self.models), "")

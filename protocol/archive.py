@@ -11,7 +11,7 @@ import msgspec
 
 from protocol.api.agents import AgentStatus
 from protocol.api.document import Body
-from protocol.api.instructions import EntryInfo, InstructionInfo
+from protocol.api.instructions import EntryInfo, InstructionInfo, WireExchange
 from protocol.api.messages import ResourceText
 from protocol.api.runs import RunReport
 from protocol.documents import SuggestionInfo, VersionRow
@@ -34,6 +34,7 @@ VOTES: Final = Part("votes")
 STATUSES: Final = Part("statuses")
 INSTRUCTIONS: Final = Part("instructions")
 TRANSCRIPT: Final = Part("transcript")
+WIRE: Final = Part("wire")
 END: Final = Part("end")
 END_OF_PAGE: Final = "End of the archive: "
 """First words of the last line of an ``md`` archive."""
@@ -73,6 +74,13 @@ class ArchivedEntry(Body, frozen=True, kw_only=True):
     entry: EntryInfo
 
 
+class ArchivedExchange(Body, frozen=True, kw_only=True):
+    """Recorded exchange with a model provider, with its instruction."""
+
+    instruction: str
+    exchange: WireExchange
+
+
 class ArchivedVersion(VersionRow, frozen=True, kw_only=True):
     """Version of a document; without text if it deleted the document. Only the newest version names the owner."""
 
@@ -109,5 +117,6 @@ ROWS: Final[Mapping[str, RowType]] = {
     STATUSES: RowType(ArchivedStatus, "agent"),
     INSTRUCTIONS: RowType(InstructionInfo, "id"),
     TRANSCRIPT: RowType(ArchivedEntry, "instruction"),
+    WIRE: RowType(ArchivedExchange, "instruction"),
 }
 """Parts of an archive. Readers count and skip unknown parts of later versions."""

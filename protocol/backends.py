@@ -232,6 +232,7 @@ _ROWS: Final = (
         notes=(
             "steps: the end of a reply is inferred from calls that return",
             "asks: it cannot ask; with approval ask it may only read, with auto everything",
+            "key: it talks only to its vendor, so it gets the key itself; other programs get a placeholder",
             "budget: it reports tokens at the end of its work, so limits act then; its price is unknown",
             "system prompt: not supported, so it precedes the first message",
             "notices: it does not report its connection; the kernel sees whether it connected",
@@ -262,7 +263,7 @@ _ROWS: Final = (
             "resume: by session/resume or session/load; without either (and gemini) it gets a list of finished steps",
             "asks: in its asking session mode; a program without a known one needs approval: auto",
             "budget: tokens of metered programs, else none; notices: it may connect only when it needs a tool",
-            "model: the program's own name; env names its key and all other variables that it gets",
+            "model: the program's own name; env names the variables that it gets, its key as a placeholder",
             "system prompt: not supported, so it precedes the first message; our file access is not offered",
         ),
     ),
@@ -292,6 +293,8 @@ _ROWS: Final = (
 
 BACKENDS: Final[Mapping[str, BackendSpec]] = {row.name: row for row in _ROWS}
 
+SDK: Final = "sdk"
+"""Backend that is the built-in loop."""
 EXEC: Final = "exec"
 """Backend whose program replaces the worker."""
 COMMANDED: Final = frozenset(row.name for row in _ROWS if row.commanded)
@@ -326,8 +329,8 @@ class AcpProgram(msgspec.Struct, frozen=True, kw_only=True):
     """Entries of PROJECT_SETTINGS that the program may load."""
     endpoint: str = ""
     """Environment variable that sets the URL of the provider. With it, the kernel can meter requests."""
-    official: str = ""
-    """URL that the program uses if the variable ``endpoint`` is unset."""
+    sends_name: bool = False
+    """Whether the provider knows a model by the same name as the program."""
     metered_models: bool = False
     """Whether its requests can be metered because ``model`` names the provider (``provider/model``)."""
 
@@ -343,7 +346,6 @@ ACP_PROGRAMS: Final[Mapping[str, AcpProgram]] = {
         other_modes=frozenset({"plan", "dontAsk"}),
         settings=(".claude", ".mcp.json"),
         endpoint="ANTHROPIC_BASE_URL",
-        official="https://api.anthropic.com",
     ),
     "gemini": AcpProgram(
         tested="0.61.0",
@@ -351,10 +353,13 @@ ACP_PROGRAMS: Final[Mapping[str, AcpProgram]] = {
         other_modes=frozenset({"plan"}),
         settings=(".gemini",),
         endpoint="GOOGLE_GEMINI_BASE_URL",
-        official="https://generativelanguage.googleapis.com",
+        sends_name=True,
     ),
     "opencode": AcpProgram(
-        tested="1.18.33", settings=(".opencode", "opencode.json", "opencode.jsonc"), metered_models=True
+        tested="1.18.33",
+        settings=(".opencode", "opencode.json", "opencode.jsonc"),
+        sends_name=True,
+        metered_models=True,
     ),
 }
 UNKNOWN: Final = AcpProgram(mode="ask", approvals=frozenset({"auto", "ask", "deny"}))

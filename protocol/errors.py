@@ -73,6 +73,7 @@ REFUSALS: Final[Mapping[str, Meaning]] = {
     "already_told": Meaning(409, 1),
     "setup_failed": Meaning(422, 1),
     "fetch_failed": Meaning(502, 1),
+    "provider_unreachable": Meaning(502, 1),
     "untrusted": Meaning(403, 7),
     "no_credentials": Meaning(422, 4),
     "too_large": Meaning(413, 2),

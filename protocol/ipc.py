@@ -116,11 +116,13 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """Endpoint of model calls. The key is sent only here."""
 
     name: str
-    dialect: Literal["anthropic", "openai", "cursor", "mock"]
+    dialect: Literal["anthropic", "openai", "gemini", "cursor", "mock"]
     base_url: str | None = None
     api_key: str | None = None
     api: OpenAIApi = "chat"
     """For dialect ``openai``: the API that serves the model."""
+    compatible: bool = False
+    """Whether the endpoint is not the official one of the dialect, so that it may lack features."""
 
 
 class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -71,6 +71,10 @@ DURABLE: Final[Mapping[str, str]] = {
     "proposal.opened": "A proposal was opened for votes; data: id, type, expires_at.",
     "proposal.ended": "A proposal was resolved, cancelled, or expired; data: id, state, winner.",
     "task.changed": "A task was planned or changed state; data: id, state, agent (the author of the change).",
+    "model.fallback": (
+        "An instruction continues with another model of its agent's list; data: from, to, cause (quota, "
+        "rate_limit, model, unavailable), until (the reset that the provider named, or null)."
+    ),
     "quota.reached": "An instruction reached a quota, reported once; data: quota, limit.",
     "soul.changed": "A change of an agent's soul was suggested, decided or rolled back; data: id, state, version.",
     "memory.proposed": "A memory entry was proposed for an agent, accepted or rejected; data: kind, state.",

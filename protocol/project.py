@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from protocol.agent import AgentDefinition, Duration, OpenAIApi, Rule
+from protocol.agent import AgentDefinition, Duration, OpenAIApi, Recording, Rule
 from protocol.limits import AgentBudget, StrictStruct
 from protocol.tools import ProjectTool
 
@@ -64,6 +64,17 @@ class ProviderEntry(StrictStruct, frozen=True, kw_only=True):
     api: OpenAIApi | None = None
     """For dialect ``openai``: ``responses`` for models that only that API serves. Not needed for
     OpenAI's own models."""
+
+
+class ProjectModels(StrictStruct, frozen=True, kw_only=True):
+    """Models of agents that name none, and names for lists of models."""
+
+    default: str | tuple[str, ...] = ""
+    """Model of agents without ``model``: a name, an alias or a list of them."""
+    aliases: dict[str, str | tuple[str, ...]] = {}
+    """Names that agents can write instead of a model: name to a model or to a list of models."""
+    fallback_after: Duration = 60.0
+    """Time until the reset of a rate limit beyond which the next model of a list is used."""
 
 
 class AgentDefaults(StrictStruct, frozen=True, kw_only=True):
@@ -208,12 +219,17 @@ class ProjectDefinition(StrictStruct, frozen=True, kw_only=True):
     """Agent that receives messages without a recipient: ``awk send MESSAGE``."""
     providers: dict[str, ProviderEntry] = {}
     """Endpoints that agents can name."""
+    models: ProjectModels = ProjectModels()
+    """Default model, aliases of models, and when the next model of a list is used."""
     tools: dict[str, ProjectTool] = {}
     """Tools of the project, which agents enable by name."""
     workflows: dict[str, str] = {}
     """Workflow files besides those in ``.workflows/``: name to path."""
     workspace: ProjectWorkspace = ProjectWorkspace()
     """Storage of the messages in workflows."""
+    recording: Recording = "off"
+    """Recording of the requests to model providers, for agents without their own ``recording``: ``on``, ``off``, or
+    ``errors`` alone. ``awk show INSTRUCTION --wire`` prints them."""
     conversations: bool = True
     """Whether direct messages to an agent are also written to ``.agents/<name>/conversations/``."""
     hooks: dict[str, IncomingHook] = {}

@@ -48,7 +48,7 @@ class Ref(StrictStruct, frozen=True, kw_only=True, tag_field="entry", tag="ref")
     """Name of an agent of the project."""
     prompt: RefPrompt | None = None
     """Text added to the agent's own prompt in this workflow."""
-    model: str | None = None
+    model: str | tuple[str, ...] | None = None
     backend: Backend | None = None
     provider: str | Endpoint | None = None
     max_tokens: MaxTokens | None = None

@@ -142,6 +142,7 @@ _GRAVE: Mapping[str, str] = {
     "kernel.service_failed": "error",
     "kernel.upgrade_failed": "warning",
     "schedule.untrusted": "warning",
+    "model.fallback": "warning",
     "quota.reached": "warning",
     "lagged": "warning",
     "gap": "warning",

@@ -25,7 +25,7 @@ from kernel.source.convert import Converter
 from kernel.source.diagnostics import BadDefinition, Diagnostics, fail, suggest
 from kernel.source.files import FileMissing, FileStat, StatCache, folder_errors, inside, read_bytes, read_text, tree_of
 from kernel.source.yaml_tree import Node
-from protocol.agent import AgentDefinition
+from protocol.agent import AgentDefinition, model_names
 from protocol.agent_layout import HOME, default_dir
 from protocol.api.agents import AgentRequest
 from protocol.api.document import FileError
@@ -406,7 +406,7 @@ _SHOWN: Final = "request"
 
 def agent_from_request(request: AgentRequest, name: str, project: ProjectDefinition) -> AgentDefinition:
     """Return the definition for the agent ``name`` as requested. Raises BadDefinition."""
-    scripted = request.backend == MOCK or request.model.startswith(f"{MOCK}/")
+    scripted = request.backend == MOCK or any(one.startswith(f"{MOCK}/") for one in model_names(request.model))
     if request.system is None and request.mock is None and not scripted:
         raise fail(_SHOWN, "is missing", "use awk agent create -s TEXT, or set system in the request", where="prompt")
     prompt = None if request.system is None else {"system": request.system}

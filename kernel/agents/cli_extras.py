@@ -43,7 +43,8 @@ def counts_tokens(definition: AgentDefinition) -> bool:
     """Return whether token usage is known while the agent works, so that a limit is enforceable."""
     if definition.backend != ACP:
         return True
-    return acp_program(definition.command).meters(definition.model) and not definition.login
+    program = acp_program(definition.command)
+    return all(program.meters(one) for one in definition.models or ("",)) and not definition.login
 
 
 def acp_faults(definition: AgentDefinition) -> Iterator[KeyFault]:

@@ -6,7 +6,6 @@ go unnoticed. If some keys are invalid, the rules between the others are still c
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -15,14 +14,15 @@ from kernel.agents.cli_extras import acp_faults, extras_faults
 from kernel.agents.environment import name_fault
 from kernel.agents.mcp_servers import full_servers, name_faults, read_only_faults, server_faults
 from kernel.agents.mock_script import check_script, full_exit, full_rules, plain_exit
+from kernel.agents.models import each_model, models_of
 from kernel.agents.providers import (
     MOCK,
     ModelRejected,
     Route,
     calls_models,
     check_backend,
-    check_login,
     check_model_name,
+    login_fault,
     route,
 )
 from kernel.agents.schedule import faults
@@ -54,6 +54,7 @@ _TAKES_ALL: Final = frozenset({"exec", "human", "mock"})
 """Backends that receive the options in their start frame, replace any other backend, or call no model. The same applies
 to mock models."""
 _MOCK: Final = "mock"
+MOST_MODELS: Final = 10
 _WARMEST: Final[Mapping[str, float]] = {"anthropic": 1.0}
 """Maximum temperature of a dialect if it is not 2."""
 
@@ -188,28 +189,48 @@ class _Check:
                         message = f"is not supported by backend {self._agent.backend}"
                         self._bad(key, message, "remove it, and configure it in the program itself")
             # The model is not called, but its name must be valid: it is displayed and passed on.
-            model = self._agent.model
-            try:
-                check_model_name(model, model.partition("/")[2] or model or MOCK)
-            except ModelRejected as error:
-                self._bad("model", error.message, error.hint)
+            for where, one in self._each(project):
+                model = one.first_model
+                try:
+                    check_model_name(model, model.partition("/")[2] or model or MOCK)
+                except ModelRejected as error:
+                    self._bad(where, error.message, error.hint)
             return
-        if not self._agent.model:
-            self._bad("model", "is missing", "add model: provider/name (not needed for backend mock)")
-            return
+        found = models_of(self._agent, project)
+        if not found:
+            hint = "add model: provider/name (not needed for backend mock), or models: {default: ...} to the project"
+            self._bad("model", "is missing", hint)
+        elif len(found) > 1 and self._agent.provider is not None:
+            self._bad("provider", "cannot be combined with a list of models", "remove it, or keep one model")
+        elif len(found) > MOST_MODELS:
+            self._bad("model", f"has {len(found)} models", f"write at most {MOST_MODELS}")
+        else:
+            # An unsupported option is reported once.
+            for where, one in self._each(project):
+                if not self._check_model(where, one, project):
+                    break
+
+    def _each(self, project: ProjectDefinition) -> Iterator[tuple[str, AgentDefinition]]:
+        """Yield each model with its location: models of an alias and of the default have that of the key."""
+        written = _get(self._node, "model")
+        each = each_model(self._agent, project)
+        listed = isinstance(written, ListNode) and len(written.items) == len(each)
+        for index, one in enumerate(each):
+            yield f"model[{index}]" if listed else "model", one
+
+    def _check_model(self, where: str, one: AgentDefinition, project: ProjectDefinition) -> bool:
+        key = where if _get(self._node, "provider") is None else "provider"
         try:
-            found = route(self._agent, project)
+            found = route(one, project)
+            key = "backend" if where == "model" else where
+            check_backend(one, found)
         except ModelRejected as error:
-            names_provider = _get(self._node, "provider") is not None and "is not a model" not in error.message
-            self._bad("provider" if names_provider else "model", error.message, error.hint)
-            return
-        try:
-            check_backend(self._agent, found)
-        except ModelRejected as error:
-            self._bad("backend", error.message, error.hint)
-            return
-        for one in unsupported_options(self._agent, found):
-            self._bad(one.key, one.message, one.hint)
+            self._bad(where if "is not a model" in error.message else key, error.message, error.hint)
+            return True
+        faults = tuple(unsupported_options(one, found))
+        for fault in faults:
+            self._bad(fault.key, fault.message, fault.hint)
+        return not faults
 
     def worktree(self) -> None:
         if self._agent.worktree is not None:
@@ -220,7 +241,7 @@ class _Check:
         prompt = self._agent.prompt
         if prompt.system is not None and prompt.system_file is not None:
             self._bad("prompt.system_file", "system and system_file cannot be combined", "keep one of them")
-        needed = not BACKENDS[self._agent.backend].bare and not self._agent.model.startswith(f"{MOCK}/")
+        needed = not BACKENDS[self._agent.backend].bare and not self._agent.first_model.startswith(f"{MOCK}/")
         if needed and prompt.system is None and prompt.system_file is None:
             self._bad("prompt", "is missing", "add prompt: with system: or system_file:")
 
@@ -235,7 +256,7 @@ class _Check:
 
     def mock(self) -> None:
         script = _get(self._node, "mock")
-        plays = self._agent.backend == MOCK or self._agent.model.startswith(f"{MOCK}/")
+        plays = self._agent.backend == MOCK or self._agent.first_model.startswith(f"{MOCK}/")
         if plays and not self._agent.mock:
             self._bad("mock", "is missing: a mock agent needs a script", "for example mock: [{text: done}]")
         if script is not None:
@@ -275,13 +296,9 @@ class _Check:
             return
         if BACKENDS[self._agent.backend].own_home and self._agent.sandbox == "on":
             self._bad("login", "cannot be combined with sandbox: on, which hides your home", "remove one of the two")
-        way = None
-        with suppress(ModelRejected):  # reported as an error of the model
-            way = route(self._agent, project)
-        try:
-            check_login(self._agent, way)
-        except ModelRejected as error:
-            self._bad("login", error.message, error.hint)
+        fault = login_fault(self._agent, project)
+        if fault is not None:
+            self._bad("login", fault.message, fault.hint)
 
     def schedule(self) -> None:
         if self._agent.schedule is not None:

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from kernel.agents.models import each_model
 from kernel.agents.providers import MOCK, PROVIDERS, calls_models, route
 from protocol.agent import AgentDefinition
 from protocol.backends import BACKENDS
@@ -69,10 +70,10 @@ def has_price(definition: AgentDefinition, project: ProjectDefinition) -> bool:
     """
     if not calls_models(definition):
         return script_has_prices(definition)
-    found = route(definition, project)
-    if found.dialect == MOCK:
-        return script_has_prices(definition)
-    return rate(found.name, found.model) is not None
+    found = [route(one, project) for one in each_model(definition, project)]
+    return all(
+        script_has_prices(definition) if one.dialect == MOCK else rate(one.name, one.model) is not None for one in found
+    )
 
 
 def script_has_prices(definition: AgentDefinition) -> bool:

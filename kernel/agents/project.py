@@ -17,14 +17,14 @@ import msgspec
 from kernel.agents.definition import AGENT_SHAPES, NameSource, check_agent, check_partial, convert_agent, place_at
 from kernel.agents.mcp_servers import tool_faults
 from kernel.agents.mock_script import full_rules
-from kernel.agents.providers import PROVIDERS, ModelRejected, check_endpoint
+from kernel.agents.providers import PROVIDERS, ModelRejected, check_endpoint, endpoint_named, split_model
 from kernel.agents.sections import check_embeddings, check_hooks, check_nodes, check_otel, check_standby_key
 from kernel.source.convert import Converter, TypeRules
 from kernel.source.diagnostics import Diagnostics, Location, fail, suggest
 from kernel.source.files import FileMissing, read_bytes, tree_of
 from kernel.source.safe_paths import folder_fault
 from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
-from protocol.agent import AgentDefinition
+from protocol.agent import AgentDefinition, model_names
 from protocol.api.document import FileError
 from protocol.names import NameRejected, check_name, check_workflow_name
 from protocol.project import GuardSettings, ProjectDefinition, ProjectLimits
@@ -166,6 +166,7 @@ def parse_project(file: ProjectFileContent) -> Parsed:
     parsed = None if definition is None else Parsed(definition)
     if definition is not None and isinstance(node, MapNode) and isinstance(rest, MapNode):
         _check_providers(definition, rest, problems)
+        _check_models(definition, rest, problems)
         workflows = rest.get("workflows")
         for name in definition.workflows:
             assert isinstance(workflows, MapNode)
@@ -209,6 +210,26 @@ def _check_providers(definition: ProjectDefinition, node: MapNode, problems: Dia
         if key.text not in known:
             where = f"limits.per_provider.{key.text[:60]}"
             problems.add(key.place, where, f"unknown provider {key.text[:60]!r}", suggest(key.text, known))
+
+
+def _check_models(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:
+    models = definition.models
+    for key, written in (
+        ("default", models.default),
+        *((f"aliases.{one}", its) for one, its in models.aliases.items()),
+    ):
+        if written == ():
+            where = f"models.{key}"
+            problems.add(place_at(node, where), where, "is an empty list", "name a model, or remove the key")
+        for index, name in enumerate(model_names(written)):
+            where = f"models.{key}" if isinstance(written, str) else f"models.{key}[{index}]"
+            try:
+                if name not in models.aliases:
+                    endpoint_named(split_model(name)[0], definition)
+                elif key != "default":
+                    raise ModelRejected(f"{name} is an alias", "write its models: an alias cannot contain another one")
+            except ModelRejected as error:
+                problems.add(place_at(node, where), where, error.message, error.hint)
 
 
 def check_tools(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:

@@ -8,12 +8,13 @@ not read it. Also the imports that workers of a project share: model SDKs, tools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
+from contextlib import suppress
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
+from kernel.agents.models import ALIASES, each_model, full_model, models_of
 from kernel.source.diagnostics import nearest
 from protocol.agent import AgentDefinition, Endpoint, OpenAIApi
 from protocol.backends import BACKENDS, CLIS, EXEC, LoginSpec
@@ -37,49 +38,25 @@ class Preset(msgspec.Struct, frozen=True):
     """A variable with which the *user* changes the address, as the provider's own SDK would read it."""
 
 
-PROVIDERS: Final[Mapping[str, Preset]] = MappingProxyType(
-    {
-        "anthropic": Preset("anthropic", None, ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL"),
-        "openai": Preset("openai", None, ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
-        "openrouter": Preset("openai", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
-        "deepseek": Preset("openai", "https://api.deepseek.com/v1", ("DEEPSEEK_API_KEY",)),
-        "google": Preset(
-            "openai", "https://generativelanguage.googleapis.com/v1beta/openai", ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-        ),
-        "groq": Preset("openai", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
-        "mistral": Preset("openai", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),
-        "xai": Preset("openai", "https://api.x.ai/v1", ("XAI_API_KEY",)),
-        "together": Preset("openai", "https://api.together.xyz/v1", ("TOGETHER_API_KEY",)),
-        "fireworks": Preset("openai", "https://api.fireworks.ai/inference/v1", ("FIREWORKS_API_KEY",)),
-        "moonshot": Preset("openai", "https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",)),
-        "ollama": Preset("openai", "http://127.0.0.1:11434/v1"),
-        "lmstudio": Preset("openai", "http://127.0.0.1:1234/v1"),
-        "cursor": Preset("cursor", None, ("CURSOR_API_KEY",)),
-        MOCK: Preset("mock", None),
-    }
-)
-
-ALIASES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "opus": "anthropic/claude-opus-5-5",
-        "sonnet": "anthropic/claude-sonnet-5-5",
-        "haiku": "anthropic/claude-haiku-5-5",
-    }
-)
-"""Short names for models, with the ids that our version of the anthropic client lists."""
-
-FAMILIES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        r"claude-": "anthropic",
-        r"gpt-|chatgpt-|codex-|o[134](?:-|$)": "openai",
-        r"gemini-": "google",
-        r"deepseek-": "deepseek",
-        r"grok-": "xai",
-        r"mistral-|codestral-|devstral-|magistral-": "mistral",
-        r"kimi-": "moonshot",
-    }
-)
-"""Prefixes of model names that identify their provider: such a name needs no provider prefix."""
+PROVIDERS: Final[Mapping[str, Preset]] = {
+    "anthropic": Preset("anthropic", None, ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL"),
+    "openai": Preset("openai", None, ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
+    "openrouter": Preset("openai", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
+    "deepseek": Preset("openai", "https://api.deepseek.com/v1", ("DEEPSEEK_API_KEY",)),
+    "google": Preset(
+        "openai", "https://generativelanguage.googleapis.com/v1beta/openai", ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    ),
+    "groq": Preset("openai", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
+    "mistral": Preset("openai", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),
+    "xai": Preset("openai", "https://api.x.ai/v1", ("XAI_API_KEY",)),
+    "together": Preset("openai", "https://api.together.xyz/v1", ("TOGETHER_API_KEY",)),
+    "fireworks": Preset("openai", "https://api.fireworks.ai/inference/v1", ("FIREWORKS_API_KEY",)),
+    "moonshot": Preset("openai", "https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",)),
+    "ollama": Preset("openai", "http://127.0.0.1:11434/v1"),
+    "lmstudio": Preset("openai", "http://127.0.0.1:1234/v1"),
+    "cursor": Preset("cursor", None, ("CURSOR_API_KEY",)),
+    MOCK: Preset("mock", None),
+}
 
 _RESPONSES_ALONE: Final = re.compile(r"(?:^|-)(?:pro|codex|deep-research|computer-use)(?:-|$)")
 """OpenAI models that are not available through Chat Completions."""
@@ -129,8 +106,8 @@ class Route(msgspec.Struct, frozen=True):
 
 
 def route(definition: AgentDefinition, project: ProjectDefinition) -> Route:
-    """Return the route of the model of ``definition`` according to the files. Raises ModelRejected."""
-    prefix, model = split_model(definition.model)
+    """Return the route of the first model of ``definition`` according to the files. Raises ModelRejected."""
+    prefix, model = split_model(next(iter(models_of(definition, project)), ""))
     if prefix == MOCK:
         return Route(MOCK, MOCK, model, None, None, (), "chat", foreign=False)
     # The selected endpoint: the agent's own, the project's, or a preset.
@@ -140,7 +117,7 @@ def route(definition: AgentDefinition, project: ProjectDefinition) -> Route:
         _dialect_of(prefix, endpoint, project)
         own = endpoint
         if endpoint.base_url is None:  # the agent's own key and dialect for a named endpoint
-            known = _known(endpoint.name, project)
+            known = endpoint_named(endpoint.name, project)
             own = Endpoint(
                 name=known.name,
                 base_url=known.base_url,
@@ -150,7 +127,7 @@ def route(definition: AgentDefinition, project: ProjectDefinition) -> Route:
             )
     else:
         name = definition.provider or prefix
-        endpoint = _known(name, project)
+        endpoint = endpoint_named(name, project)
         _dialect_of(prefix, endpoint, project)
         own = endpoint
     preset = PROVIDERS.get(own.name)
@@ -168,23 +145,29 @@ def route(definition: AgentDefinition, project: ProjectDefinition) -> Route:
 def resolve(definition: AgentDefinition, project: ProjectDefinition, environ: Mapping[str, str]) -> Resolved:
     """Return the provider with its key. Raises ModelRejected, and CauseError(auth) if the key is not set."""
     if not calls_models(definition):
-        return Resolved(None, definition.model or definition.backend)
+        return Resolved(None, definition.first_model or definition.backend)
     found = route(definition, project)
     check_backend(definition, found)
     base_url = (environ.get(found.base_url_variable or "") or None) if found.base_url is None else found.base_url
     if definition.login:
         check_login(definition, found)
-        missing = missing_login(definition, environ)
-        if missing is not None:
+        if (missing := missing_login(definition, environ)) is not None:
             raise CauseError("auth", missing)
-        return Resolved(Provider(name=found.name, dialect=found.dialect, base_url=base_url, api=found.api), found.model)
-    key = next((environ[name] for name in found.keys if environ.get(name)), None)
-    if found.keys and key is None:
+    keys = () if definition.login else found.keys
+    key = next((environ[name] for name in keys if environ.get(name)), None)
+    if keys and key is None:
         raise CauseError(
             "auth",
             f"API key for {found.name} not found: set {' or '.join(found.keys)} in the environment of the kernel",
         )
-    provider = Provider(name=found.name, dialect=found.dialect, base_url=base_url, api_key=key, api=found.api)
+    provider = Provider(
+        name=found.name,
+        dialect=found.dialect,
+        base_url=base_url,
+        api_key=key,
+        api=found.api,
+        compatible=base_url is not None,
+    )
     return Resolved(provider, model=found.model)
 
 
@@ -234,6 +217,19 @@ def check_login(definition: AgentDefinition, found: Route | None) -> None:
         raise ModelRejected("and api_key cannot be combined", "keep one of them")
 
 
+def login_fault(definition: AgentDefinition, project: ProjectDefinition) -> ModelRejected | None:
+    """Return the reason why one of the models of ``definition`` cannot use a login, or None."""
+    for one in each_model(definition, project):
+        way = None
+        with suppress(ModelRejected):  # reported as an error of the model
+            way = route(one, project)
+        try:
+            check_login(one, way)
+        except ModelRejected as error:
+            return error
+    return None
+
+
 def check_endpoint(name: str, base_url: str | None, api_key: str | None) -> None:
     """Raise ModelRejected if an entry of the key ``providers`` is invalid for every agent."""
     if base_url is None and name not in PROVIDERS:
@@ -254,14 +250,6 @@ def split_model(text: str) -> tuple[str, str]:
     return prefix, name
 
 
-def full_model(text: str) -> str:
-    """Return ``provider/name`` for an alias or a known model name, any other ``text`` unchanged."""
-    if text in ALIASES:
-        return ALIASES[text]
-    found = next((provider for beginning, provider in FAMILIES.items() if re.match(beginning, text)), None)
-    return text if found is None or "/" in text else f"{found}/{text}"
-
-
 def check_model_name(text: str, name: str) -> None:
     """Raise ModelRejected if ``name``, the part of ``text`` after its provider, is not a valid model id."""
     if _MODEL.fullmatch(name) is None:
@@ -269,7 +257,8 @@ def check_model_name(text: str, name: str) -> None:
         raise ModelRejected(f"{text[:100]!r} is not a model", hint)
 
 
-def _known(name: str, project: ProjectDefinition) -> Endpoint:
+def endpoint_named(name: str, project: ProjectDefinition) -> Endpoint:
+    """Return the endpoint of a provider of the project or of our table. Raises ModelRejected."""
     entry = project.providers.get(name)
     if entry is None and name not in PROVIDERS:
         known = {*PROVIDERS, *project.providers}
@@ -286,7 +275,7 @@ def _dialect_of(prefix: str, endpoint: Endpoint, project: ProjectDefinition) -> 
         return PROVIDERS[prefix].dialect
     if prefix == endpoint.name:
         return "openai"
-    return _known(prefix, project).dialect or "openai"
+    return endpoint_named(prefix, project).dialect or "openai"
 
 
 def _key_names(endpoint: Endpoint) -> tuple[str, ...]:
@@ -371,15 +360,11 @@ def _needs(definition: AgentDefinition, project: ProjectDefinition) -> Iterator[
         return
     if definition.backend == EXEC:
         return
-    if definition.backend == MOCK or not definition.model:
-        dialect = MOCK
-    else:
-        try:
-            dialect = route(definition, project).dialect
-        except ModelRejected:
-            dialect = MOCK
-    if dialect in SDKS:
-        yield dialect
+    for one in each_model(definition, project) if definition.backend != MOCK else ():
+        with suppress(ModelRejected):
+            dialect = route(one, project).dialect
+            if dialect in SDKS:
+                yield dialect
     if definition.tools or definition.skills:
         yield TOOLS
     if definition.mcp_servers:

@@ -9,12 +9,14 @@ is invalid, grants nothing.
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import msgspec
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.cli_extras import extras_demands
+from kernel.agents.models import each_model
 from kernel.agents.providers import MOCK, PROVIDERS, ModelRejected, login_demand, route
 from kernel.agents.resources import NOTHING, AgentResources
 from kernel.agents.schedule import spends_text, wakes_text
@@ -93,12 +95,9 @@ class TrustedFiles(NamedTuple):
 def demands(definition: AgentDefinition, project: ProjectDefinition, own: AgentResources = NOTHING) -> tuple[str, ...]:
     """Return the demands of an attempt of ``definition`` with its own resources, verbatim."""
     definition, found = _of_group(definition), list[str]()
-    if definition.backend != MOCK and definition.model:
-        try:
-            way = route(definition, project)
-        except ModelRejected:
-            way = None
-        if way is not None:
+    for one in each_model(definition, project) if definition.backend != MOCK else ():
+        with suppress(ModelRejected):
+            way = route(one, project)
             keys = [f"${key}" for key in way.keys if way.foreign or key not in PROVIDERS[way.name].key_variables]
             what = " and ".join(["its prompts", *keys] if way.foreign else keys)
             found += [f"{definition.name} sends {what} to {way.base_url or way.name}"] if what else []
@@ -106,7 +105,7 @@ def demands(definition: AgentDefinition, project: ProjectDefinition, own: AgentR
     found += [login] if login is not None else []
     found += extras_demands(definition)
     found += [f"{definition.name} gets ${name} of your environment" for name in definition.env]
-    if definition.backend == MOCK or definition.model.startswith(f"{MOCK}/"):
+    if definition.backend == MOCK or definition.first_model.startswith(f"{MOCK}/"):
         shells = [action.shell for rule in definition.mock for action in rule.do if action.shell is not None]
         found += [f"{definition.name} runs: {shell}" for shell in shells]
     found += (
@@ -114,7 +113,7 @@ def demands(definition: AgentDefinition, project: ProjectDefinition, own: AgentR
         if "auth" in definition.scopes
         else []
     )
-    return (*found, *_unasked_demands(definition, own), *own.demands)
+    return (*dict.fromkeys(found), *_unasked_demands(definition, own), *own.demands)
 
 
 def agent_units(definition: AgentDefinition, project: ProjectDefinition, own: AgentResources) -> tuple[TrustUnit, ...]:

@@ -9,9 +9,10 @@ kernel's own work. Here, both awaits have deadlines, and available data is proce
 import logging
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, cast
 
 import trio
@@ -49,6 +50,12 @@ ADMITTED: Final = "agent_worker.admitted"
 """Key of the ASGI scope for the callback that receives the holder of a valid token."""
 WIRE: Final = "agent_worker.wire"
 """Key of the ASGI scope for the function that returns the system's view of the connection; None after the close."""
+
+FLUSH: Final = "agent_worker.flush"
+"""Key of the ASGI scope for the function that sends the head of a response before its body."""
+
+RELEASE: Final = "agent_worker.release"
+"""Key of the ASGI scope for the function that duplicates the connection's descriptor, and closes the connection."""
 
 NODE: Final = "agent_worker.node"
 """Key of the ASGI scope for the name of the node that forwards the connection; "" on this machine."""
@@ -113,15 +120,11 @@ class ReceiveQueue:
 
 
 class RequestTasks(TaskGroup):
-    """Tasks of a connection for hypercorn's protocols. ``admitted``, ``wire``: see ADMITTED, WIRE."""
+    """Tasks of a connection for hypercorn's protocols. ``more``: items for the ASGI scope of each request."""
 
-    def __init__(
-        self, admitted: Callable[[str], None], wire: Callable[[], AcceptedConnection | None], node: str = ""
-    ) -> None:
+    def __init__(self, more: Mapping[str, object]) -> None:
         super().__init__()
-        self._node = node
-        self._admitted = admitted
-        self._wire = wire
+        self._more = more
 
     async def spawn_app(
         self, app: AppWrapper, config: Config, scope: Scope, send: _Send
@@ -129,9 +132,7 @@ class RequestTasks(TaskGroup):
         """Answer the request of ``scope`` in a new task. Return the function that receives its parts."""
         assert self._nursery is not None, "requests come while the group is open"
         queue = ReceiveQueue(WAITING_MESSAGES if scope["type"] == "websocket" else WAITING_PARTS)
-        cast("dict[str, Any]", scope).update(
-            {RECEIVE_QUEUE: queue, ADMITTED: self._admitted, WIRE: self._wire, NODE: self._node}
-        )
+        cast("dict[str, Any]", scope).update({**self._more, RECEIVE_QUEUE: queue})
         self._nursery.start_soon(answer, app, scope, queue, send)
         return queue.put
 
@@ -185,7 +186,14 @@ class Connection:
                 socket = self.stream.socket
                 client = parse_socket_addr(socket.family, socket.getpeername())
                 server = parse_socket_addr(socket.family, socket.getsockname())
-                async with RequestTasks(self._admitted, self._wire, self.node) as group:
+                more = {
+                    ADMITTED: partial(self.asked_by, self),
+                    WIRE: self._wire,
+                    FLUSH: self._write,
+                    RELEASE: self._release,
+                    NODE: self.node,
+                }
+                async with RequestTasks(more) as group:
                     self._protocol = Http1(
                         self.app, self.config, self.context, group, client, server, self._send, self.complain
                     )
@@ -204,15 +212,17 @@ class Connection:
             with trio.CancelScope(shield=True):
                 await self.stream.aclose()
 
-    def _admitted(self, holder: str) -> None:
-        self.asked_by(self, holder)
-
     def _wire(self) -> AcceptedConnection | None:
         with suppress(OSError):
             there = self.stream.socket
             client, server, ours = there.getpeername(), there.getsockname(), os.fstat(there.fileno())
             return AcceptedConnection(client[:2], server[:2], ours.st_ino)
         return None
+
+    def _release(self) -> int:
+        descriptor = os.dup(self.stream.socket.fileno())
+        self.abort()
+        return descriptor
 
     def leave(self) -> None:
         """Close the connection if no request is open."""
@@ -258,7 +268,7 @@ class Connection:
             case _:
                 pass
 
-    async def _write(self, data: bytes) -> None:
+    async def _write(self, data: bytes = b"") -> None:
         """Write a pending head and all of ``data``, also during cancellation: half a chunk would look complete."""
         later_part, data, self._head = not self._head, self._head + data, b""
         if not data:

@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from kernel.api.connection import ADMITTED, NODE, RECEIVE_QUEUE, WIRE, ReceiveQueue
+from kernel.api.connection import ADMITTED, FLUSH, NODE, RECEIVE_QUEUE, RELEASE, WIRE, ReceiveQueue
 from kernel.api.dispatch import ASKED, NO_ARGS, RawRequest, dispatch
 from kernel.api.mcp.calls import ToolDispatcher, answer_call, by_nobody
 from kernel.api.mcp.endpoint import McpEndpoint
@@ -36,6 +36,8 @@ from kernel.api.responses import problem_reply, refusal_of, send_and_drain, send
 from kernel.api.routes import ROUTES, route_of
 from kernel.api.websocket import WS_PATH
 from kernel.api.ws_events import EventSocket, refuse, with_token
+from kernel.gateway.exchange import Asked
+from kernel.gateway.table import PREFIX
 from kernel.operations.answers import Response, Stream
 from kernel.operations.context import Services
 from kernel.operations.operation import Operation
@@ -107,7 +109,10 @@ class ApiApp:
             await self._respond(scope, receive, send)
             return
         with self.services.kernel.numbers.requests:
-            await self._respond(scope, receive, send)
+            if scope["type"] == "http" and scope["raw_path"].startswith(PREFIX):
+                await self._forward(scope, receive, send)
+            else:
+                await self._respond(scope, receive, send)
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         fields = header_fields(scope["headers"])
@@ -155,6 +160,21 @@ class ApiApp:
         else:
             assert not isinstance(principal, Worker), "its token opens /mcp only"
             await self._answer(principal or STRANGER, fields, body, scope, receive, send)
+
+    async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the gateway answer a request of an attempt to its model provider."""
+        fields, node = header_fields(scope["headers"]), scope.get(NODE, "")
+        try:
+            if b"origin" in fields:
+                raise Refused("forbidden_origin", "pages cannot use the gateway")
+            if not node:  # a node has its own address
+                self.guard.check(fields)
+            path, query, headers = scope["raw_path"].removeprefix(PREFIX), scope["query_string"], scope["headers"]
+            asked = Asked(scope["method"], path, query, headers, receive, send, scope[FLUSH], scope[RELEASE], node)
+            queue: ReceiveQueue = scope[RECEIVE_QUEUE]
+            await self.services.kernel.gateway.answer(asked, queue.leaving, scope[ADMITTED])
+        except Exception as error:  # noqa: BLE001 - the boundary: a failing request is answered
+            await send_and_drain(problem_reply(refusal_of(error)), receive, send)
 
     async def _open_socket(self, fields: Fields, scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -214,6 +214,8 @@ async def serve(
                 services.nodes.door.close()
                 accepting.cancel_scope.cancel()
             store.feed.live(goodbye(store.now_ms()))
+            if kernel.shutdown.hands_over:
+                kernel.gateway.release_waiting()
             if not kernel.shutdown.hands_over:
                 serving.start_soon(calls.fail_after, CALLS_GRACE_SECONDS)
             handing_over = kernel.shutdown.hands_over
@@ -221,6 +223,7 @@ async def serve(
             serving.cancel_scope.cancel()
         finally:
             server.abort()
+            await kernel.gateway.aclose()
 
 
 class LazyQuart:

@@ -98,6 +98,19 @@ def tune_gc() -> None:
     gc.set_threshold(*COLLECTED_AFTER)
 
 
+_PR_SET_DUMPABLE: Final = 4
+
+
+def hide_memory() -> None:
+    """Let no other process of this user read the memory and environment of the kernel, and write no core dump.
+
+    They contain the keys of providers. An executed program loses this protection, so each start repeats the call.
+    """
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:  # only Linux has prctl
+        prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
 def give_back_large_blocks() -> None:
     """Fix glibc's initial mmap threshold, which it otherwise raises when the first large block is freed.
 

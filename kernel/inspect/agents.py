@@ -159,7 +159,7 @@ def check_skill(root: Path, folder: str) -> None:
 def _row(definition: AgentDefinition, path: str) -> AgentRow:
     return AgentRow(
         name=definition.name,
-        model=definition.model,
+        model=", ".join(definition.models),
         backend=definition.backend,
         file=path,
         ephemeral=False,

@@ -33,6 +33,7 @@ from kernel.source.safe_paths import parents_fault
 from kernel.store.checkup import Checkup, check_database
 from kernel.store.database import saved_notice
 from protocol.api.kernel import BackendRow
+from protocol.backends import BACKENDS
 from protocol.discovery import DATABASE, RUN
 from protocol.inspection import CheckedFile, DoctorReport, DoctorRow, fault, fine
 from protocol.trust import TRUST
@@ -193,7 +194,8 @@ def backends(found: Findings) -> Iterator[DoctorRow]:
             yield fault("backends", f"{row.name}: {row.missing}", "install it, or choose another backend")
         elif row.available and row.path is not None:
             tested = f", tested with {row.tested}" if row.tested not in (None, row.version) else ""
-            yield fine("backends", f"{row.name} {row.version} at {row.path}{tested}")
+            key = ", gets its provider's key" if "cursor" in BACKENDS[row.name].dialects else ""
+            yield fine("backends", f"{row.name} {row.version} at {row.path}{tested}{key}")
     yield from found.programs
     if not any(row.path for row in found.backends):
         yield fine("backends", "no CLI of another vendor is installed (sdk, mock and exec need none)")

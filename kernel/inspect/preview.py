@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.models import each_model, models_of
 from kernel.agents.providers import CauseError, calls_models, resolve, route
 from kernel.agents.soul import read_soul
 from kernel.workflows.find import Checkout
@@ -74,8 +75,10 @@ def dry_run(
     for member in loaded.members:
         own = member.definition
         way = route(own, loaded.project) if calls_models(own) else None
+        names = models_of(own, loaded.project)
         try:
-            resolve(own, loaded.project, environ)
+            for one in each_model(own, loaded.project):
+                resolve(one, loaded.project, environ)
             ready = True
         except CauseError:
             ready = False
@@ -83,7 +86,7 @@ def dry_run(
             name=member.name,
             ref=None if member.ref is None else member.ref.ref,
             backend=own.backend,
-            model=own.model if way is None else f"{way.name}/{way.model}",
+            model=f"{way.name}/{way.model}" if way is not None and len(names) == 1 else ", ".join(names),
             provider=None if way is None else way.name,
             base_url=None if way is None else way.base_url,
             keys=() if way is None or own.login else way.keys,

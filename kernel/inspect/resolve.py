@@ -11,8 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from kernel.agents.catalog import AGENTS, Catalog
+from kernel.agents.models import ALIASES, full_model, models_of
 from kernel.agents.project import PROJECT_FILES, place_of, read_project
-from kernel.agents.providers import ALIASES, MOCK, calls_models, full_model, route
+from kernel.agents.providers import MOCK, calls_models, route
 from kernel.source.convert import model_of
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import FileMissing, read_tree, tree_of
@@ -266,10 +267,14 @@ def _definition(
 ) -> dict[str, Any]:
     plain = resolving.struct(definition, layers, where, _NAME)
     at = join(where, "model")
-    model = definition.model
-    if calls_models(definition) and full_model(model) != model:
-        plain["model"] = full_model(model)
-        resolving.origins[at] = f"{resolving.origins[at]}, {'alias' if model in ALIASES else 'known name'} {model}"
+    model = definition.first_model
+    if calls_models(definition) and (names := [full_model(one) for one in models_of(definition, project)]):
+        written = ", ".join(definition.models)
+        if definition.models != tuple(names):
+            known = "alias" if {*definition.models} & {*ALIASES, *project.models.aliases} else "known name"
+            source = f"{resolving.origins[at]}, {known} {written}" if written else "models.default of the project file"
+            plain["model"], resolving.origins[at] = names[0] if len(names) == 1 else names, source
+        model = names[0]
     if calls_models(definition) and not model.startswith(f"{MOCK}/"):
         # The effective provider, which is not a key of the file.
         endpoint_where = join(where, "endpoint")

@@ -114,7 +114,7 @@ def _row(definition: AgentDefinition, file: str | None, state: str) -> AgentRow:
 def _summary(definition: AgentDefinition, file: str | None, state: str) -> dict[str, Any]:
     return {
         "name": definition.name,
-        "model": definition.model,
+        "model": ", ".join(definition.models),
         "backend": definition.backend,
         "file": file,
         "ephemeral": file is None,
@@ -289,7 +289,7 @@ async def pause_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles) -
 
 
 async def resume_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles) -> AgentChanged:
-    """Resume an agent that is paused, stopped, or waiting for a provider or a key."""
+    """Resume an agent that is paused, stopped, or waiting for a provider or a key. Closed models are asked again."""
     return await _change(asked, store, files, steering.resume_agent)
 
 

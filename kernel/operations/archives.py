@@ -44,7 +44,9 @@ from protocol.archive import (
     TASKS,
     TRANSCRIPT,
     VOTES,
+    WIRE,
     ArchivedEntry,
+    ArchivedExchange,
     ArchivedStatus,
     ArchivedVersion,
     ArchiveEnd,
@@ -375,6 +377,14 @@ def page_of_entry(row: ArchivedEntry) -> Lines:
             yield from fenced(text)
 
 
+def page_of_exchange(row: ArchivedExchange) -> Lines:
+    """Yield a recorded exchange with a model provider."""
+    one = row.exchange
+    yield from (f"### {row.instruction} exchange {one.n}, {code(one.model)}, status {one.status}, {one.at}", "")
+    for body in (one.request, one.response):
+        yield from fenced(body if isinstance(body, str) else msgspec.json.format(encode_json(body)).decode())
+
+
 PARTS: Final[Mapping[Part, PartRow]] = {
     CHANNEL: PartRow(archive.channel, "Channel", page_of_message),
     RESOURCES: PartRow(archive.kept_texts, "Resources", page_of_resource),
@@ -385,6 +395,7 @@ PARTS: Final[Mapping[Part, PartRow]] = {
     STATUSES: PartRow(archive.statuses, "Statuses", page_of_status),
     INSTRUCTIONS: PartRow(archive.instructions, "Instructions", page_of_instruction),
     TRANSCRIPT: PartRow(archive.transcript, "Transcript", page_of_entry),
+    WIRE: PartRow(archive.wire, "Recorded exchanges", page_of_exchange),
 }
 """Parts of an archive, in order."""
 

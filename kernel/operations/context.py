@@ -15,6 +15,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.memory_prompt import Memories
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.agents.trust import ProjectTrust
+from kernel.gateway.gateway import Gateway
 from kernel.git.repository import Repository
 from kernel.operations.answers import KeyedAnswers, PageKeys
 from kernel.operations.node_door import NodeDoor
@@ -119,10 +120,11 @@ class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptActivity(msgspec.Struct, frozen=True, kw_only=True):
-    """Live attempt: the pid of its running worker, and its last reported activity."""
+    """Live attempt: the pid of its running worker, its last reported activity, and its model."""
 
     pid: int | None
     doing: str = ""
+    model: str = ""
     elapsed: Elapsed | None = None
     leased: Leased | None = None
 
@@ -244,6 +246,7 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     numbers: KernelNumbers
     shutdown: ShutdownSignal
     upgrade: Upgrade
+    gateway: Gateway
 
 
 class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from kernel.operations.context import (
     space_of,
 )
 from kernel.operations.operation import Backward, Forward, ForwardOfSpace, Limit, ToolFront, operation, page_of
-from kernel.store import agents, entries, instruction_views, instructions, messages
+from kernel.store import agents, entries, exchanges, instruction_views, instructions, messages
 from kernel.store.entries import FrozenPrompt
 from kernel.store.transaction import Transaction, optional_rfc3339
 from kernel.store.transitions import bulk, close, due, steering
@@ -37,6 +37,7 @@ from protocol.api.instructions import (
     PromptMessage,
     PromptReport,
     QueueReport,
+    WireReport,
 )
 from protocol.api.messages import Inbox
 from protocol.errors import Refused
@@ -59,6 +60,10 @@ class EntriesRequest(OneInstruction, frozen=True, kw_only=True):
     after: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Number of the last entry that was read.")] = 0
     newest: Annotated[bool, msgspec.Meta(description="Return the last entries instead of the first.")] = False
     details: Annotated[bool, msgspec.Meta(description="Include the instruction and its open question.")] = False
+
+
+class WireRequest(EntriesRequest, frozen=True, kw_only=True):
+    """Recorded exchanges of an instruction, from the start or after an exchange."""
 
 
 class RetryRequest(OneInstruction, frozen=True, kw_only=True):
@@ -96,6 +101,12 @@ class InboxRequest(QueueRequest, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=messages.DELIVERIES_LIMIT, description="Maximum number of rows.")] = (
         messages.DELIVERIES_LIMIT
     )
+
+
+def wire(conn: apsw.Connection, asked: WireRequest, now_ms: int) -> WireReport:
+    """List the recorded exchanges of an instruction with its model provider."""
+    show(conn, asked, now_ms)
+    return exchanges.report(conn, asked.id, asked.after, asked.limit)
 
 
 def show(conn: apsw.Connection, asked: OneInstruction, now_ms: int) -> InstructionInfo:
@@ -277,6 +288,7 @@ OPERATIONS = (
     operation(show, f"GET {INSTRUCTIONS}", manage=ToolFront("instruction_show")),
     operation(prompt, f"GET {INSTRUCTIONS}/prompt"),
     operation(list_entries, f"GET {INSTRUCTIONS}/entries"),
+    operation(wire, f"GET {INSTRUCTIONS}/wire"),
     operation(cancel_many, "POST /instructions/cancel", body_optional=False),
     operation(retry_many, "POST /instructions/retry", body_optional=False),
     operation(

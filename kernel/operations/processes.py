@@ -56,7 +56,13 @@ async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFil
             used = usage.get(process.key, ResourceUsage())
             ages = {} if live.elapsed is None else {key: round(getattr(live.elapsed, key), 1) for key in AGES}
             row = msgspec.structs.replace(
-                row, pid=live.pid, doing=live.doing, cpu_percent=used.cpu_percent, rss_bytes=used.rss_bytes, **ages
+                row,
+                pid=live.pid,
+                doing=live.doing,
+                model=live.model or row.model,
+                cpu_percent=used.cpu_percent,
+                rss_bytes=used.rss_bytes,
+                **ages,
             )
         diff, status = files.worktrees.diffs.stat(row.space, row.name), said.get(process.key)
         rows.append(msgspec.structs.replace(row, diff=diff, status=status))

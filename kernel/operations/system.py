@@ -11,7 +11,8 @@ import trio
 
 from kernel.agents.backends import probe_backends
 from kernel.agents.environment import worker_environment
-from kernel.agents.providers import ALIASES, PROVIDERS
+from kernel.agents.models import ALIASES
+from kernel.agents.providers import PROVIDERS
 from kernel.operations import needs
 from kernel.operations.answers import Response, json_reply
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess, check_known, known_space

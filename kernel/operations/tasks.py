@@ -268,7 +268,7 @@ def _confined(actor: Actor, specs: tuple[TaskSpec, ...], store: StoreAccess, fil
     policy = store.reader.now(approvals.of_run, actor.identity.instruction) or definition.approval
     runs_commands = definition.backend != "sdk" or "bash" in definition.tools
     # A mock script is the user's text, and its commands need no approval.
-    is_script = MOCK in (definition.backend, definition.model.partition("/")[0])
+    is_script = MOCK in (definition.backend, definition.first_model.partition("/")[0])
     if not is_script and not (policy == "auto" and runs_commands):
         text = "a check is a command, and your commands need approval"
         hint = "describe in text how to verify the task; the user can add a check: awk task add --check"

@@ -61,7 +61,7 @@ NODE: Final = "node "
 KEPT_BACK: Final = 64
 """Descriptors that are always reserved for the database, logs and files."""
 STRANGERS_LIMIT: Final = 256
-EACH_ATTEMPT_LIMIT: Final = 64
+EACH_ATTEMPT_LIMIT: Final = 160
 ALL_LIMIT: Final = 8192
 
 

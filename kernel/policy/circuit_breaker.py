@@ -42,7 +42,7 @@ class Breaker(msgspec.Struct, frozen=True):
 
     ``open_until_ms`` is 0 if a person has to act; ``opens`` counts consecutive openings. ``failures`` are the times of
     recent failures while the breaker is closed; ``probe`` is the number of the only instruction that may run while it
-    is half open.
+    is half open. ``lasting``: stays open after its time until an attempt has probed it (kernel.policy.fallback).
     """
 
     key: str
@@ -52,6 +52,11 @@ class Breaker(msgspec.Struct, frozen=True):
     opens: int = 0
     failures: tuple[int, ...] = ()
     probe: int | None = None
+    lasting: bool = False
+
+    def is_due(self, now_ms: int) -> bool:
+        """Return whether the next attempt may probe the model, although no instruction waits for it."""
+        return self.lasting and self.state == "open" and 0 < self.open_until_ms <= now_ms
 
 
 class BreakerFailure(msgspec.Struct, frozen=True):

@@ -38,6 +38,8 @@ class AttemptFailure(msgspec.Struct, frozen=True):
 
     cause: Cause
     retry_after_seconds: float | None = None
+    http_status: int | None = None
+    code: str | None = None
 
 
 class History(msgspec.Struct, frozen=True):

@@ -12,11 +12,13 @@ import msgspec
 import trio
 
 from kernel.fault_injection import fault_point
+from kernel.gateway.access import new_placeholder
 from kernel.procs.procfs import AcceptedConnection, ProcessId, caller
 from kernel.rule.draft import Draft
 from kernel.services.conversation import AttemptServices, StopReason
 from kernel.services.handover import HandedAttempt
 from kernel.services.kept_workers import KeptWorkers, WorkerPlace
+from kernel.services.model_requests import ModelRequests
 from kernel.services.running_attempt import RunningAttempt
 from kernel.services.work_places import NodeSearch
 from kernel.store.idempotency import RequestKey
@@ -90,8 +92,16 @@ class Attempts(msgspec.Struct, eq=False):
 
     def _attempt(self, leased: Leased, token: str, place: WorkerPlace) -> RunningAttempt:
         fault_point("attempt.leased")
+        services = self.services
+        requests = ModelRequests(
+            leased=leased,
+            models=services.models,
+            budgets=services.budgets,
+            writer=services.writer,
+            placeholder=new_placeholder(leased.attempt),
+        )
         attempt = self.running[leased.instruction] = RunningAttempt(
-            leased, token, self.services, place, self.kept, self.services.places.of(leased)
+            leased, token, services, place, self.kept, services.places.of(leased), requests
         )
         return attempt
 

@@ -26,12 +26,13 @@ from kernel.policy.circuit_breaker import hold_until_ms, keys_of
 from kernel.services.completion import AttemptOutcome
 from kernel.services.start_frame import CannotStart, StartFrame
 from kernel.store import spending
-from kernel.store.circuit_breakers import closed_for
+from kernel.store.circuit_breakers import shut_for
 from kernel.store.database import Reader
 from kernel.store.spending import RunMoney, SpentAmounts
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue
 from protocol.agent import AgentDefinition
+from protocol.backends import SDK
 from protocol.instruction import Usage
 from protocol.ipc import Start
 from protocol.limits import RunBudget
@@ -53,6 +54,10 @@ class HandedBudget(msgspec.Struct, kw_only=True):
     reserved: Allowance = msgspec.field(default_factory=lambda: Allowance(None))
     unpriced: bool = False
     """The attempt used tokens of unknown price."""
+    is_counted: bool = False
+    """Whether the gateway has counted a request, so that the attempt's own reports are not booked."""
+    unbooked: Usage = Usage()
+    """Usage that the gateway has counted since the last entry."""
 
 
 class _AttemptAccounts(HandedBudget, kw_only=True):
@@ -133,11 +138,18 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         """Close the accounts of an attempt, if any, and release its reservation."""
         self._open.pop(instruction, None)
 
-    def allowance(self, instruction: str) -> Allowance | Exhausted:
-        """Reserve the next model call, and return its allowance or the exhausted budget."""
+    def allowance(self, instruction: str, *, at_gateway: bool = False, flying: int = 0) -> Allowance | Exhausted:
+        """Reserve the next model call, and return its allowance or the exhausted budget.
+
+        ``at_gateway``: the call has arrived at the gateway. Usage that is not booked yet counts as well, because a
+        program may ask again before it reports its last reply. So does what ``flying`` other calls may use.
+        """
         attempt = self._open[instruction]
-        attempt.reserved = Allowance(None)  # the previous call has ended
+        last, attempt.reserved = attempt.reserved, Allowance(None)  # the previous call has ended, unless some fly
         accounts = tuple(self._accounts(attempt))
+        if at_gateway:
+            attempt.is_counted = attempt.definition.backend != SDK  # its loop counts its own calls
+            accounts = tuple(_with(one, attempt.unbooked, last, flying) for one in accounts)
         counts_usd = any(one.measure == "usd" for one in accounts)
         if counts_usd and attempt.unpriced:
             return Exhausted("instruction", _UNPRICED, None)
@@ -151,19 +163,53 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
                 output_usd=None if known is None else known.output_usd,
             ),
         )
-        if isinstance(decided, Allowance):
-            attempt.reserved = decided
+        new = decided if isinstance(decided, Allowance) else attempt.reserved
+        attempt.reserved = max(new, last, key=lambda one: one.reserved_tokens) if flying else new
         return decided
 
-    def priced(self, usage: Usage, instruction: str) -> Usage:
-        """Return ``usage`` with its cost in USD, if known; a cost from the worker is kept."""
+    def priced(self, reported: Usage | None, instruction: str) -> Usage | None:
+        """Return the usage to book with an entry, with its cost in USD, if known; a cost from the worker is kept.
+
+        What the gateway has counted replaces what the worker has ``reported``.
+        """
         attempt = self._open.get(instruction)
         if attempt is None:
+            return reported
+        if attempt.is_counted:
+            usage = self.unbooked(instruction)
+            price = None if reported is None else reported.cost_usd
+            if price is not None and (usage is None or usage.cost_usd is None):
+                usage = msgspec.structs.replace(usage or Usage(), cost_usd=price)
             return usage
+        if (usage := reported) is None:
+            return None
         attempt.input_tokens = usage.tokens
         if usage.cost_usd is None and not attempt.mocked:
             usage = msgspec.structs.replace(usage, cost_usd=cost_usd(attempt.provider, attempt.model, usage))
         attempt.unpriced |= usage.cost_usd is None and attempt.input_tokens > 0
+        return usage
+
+    def count(self, instruction: str, provider: str, model: str, usage: Usage) -> None:
+        """Add the usage of a request that the gateway has forwarded, at the price of ``model``."""
+        attempt = self._open.get(instruction)
+        if attempt is not None and usage.tokens:
+            attempt.input_tokens = usage.tokens
+            usage = msgspec.structs.replace(usage, cost_usd=cost_usd(provider, model, usage))
+            attempt.unpriced |= usage.cost_usd is None
+            attempt.unbooked = attempt.unbooked.plus(usage)
+
+    def give_back(self, instruction: str, usage: Usage | None) -> None:
+        """Book ``usage`` later, because the entry that took it was not stored."""
+        attempt = self._open.get(instruction)
+        if attempt is not None and attempt.is_counted and usage is not None:
+            attempt.unbooked = attempt.unbooked.plus(usage)
+
+    def unbooked(self, instruction: str) -> Usage | None:
+        """Return the usage that the gateway has counted since the last entry, if any; the caller books it."""
+        attempt = self._open.get(instruction)
+        if attempt is None or not attempt.unbooked.tokens:
+            return None
+        usage, attempt.unbooked = attempt.unbooked, Usage()
         return usage
 
     def seconds_left(self, instruction: str) -> float | None:
@@ -240,6 +286,12 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         return None if leased.run is None else self.reader.now(spending.of_run, leased.run)
 
 
+def _with(account: Account, more: Usage, each: Allowance, flying: int) -> Account:
+    tokens, usd = more.tokens + flying * each.reserved_tokens, (more.cost_usd or 0.0) + flying * each.reserved_usd
+    used = {"tokens": tokens, "usd": usd}.get(account.measure, 0.0)
+    return msgspec.structs.replace(account, used=account.used + used)
+
+
 def _limits(
     scope: ScopeName, tokens: int | None, usd: float | None, spent: SpentAmounts, others: Sequence[Allowance]
 ) -> Iterator[Account]:
@@ -273,7 +325,7 @@ class Admission(msgspec.Struct, eq=False, kw_only=True):
 
     async def admit(self, leased: Leased, frame: StartFrame) -> Allowance | AttemptOutcome | Requeue:
         """Return the first call's allowance, or how the work ends or waits. Raises CannotStart."""
-        shut = self.reader.now(closed_for, keys_of(frame.endpoint), leased.agent)
+        shut = next(iter(self.reader.now(shut_for, keys_of(frame.endpoint), leased.agent)), None)
         if shut is not None:
             return Requeue(
                 status="waiting",

@@ -21,11 +21,13 @@ import msgspec
 import trio
 
 from kernel.policy.circuit_breaker import ModelEndpoint, key_for
+from kernel.policy.fallback import CAUSES, ModelChoice
 from kernel.policy.retry import Again, AttemptFailure, EndInstruction, History, decide, tries_left
 from kernel.store.attempts import leave
 from kernel.store.circuit_breakers import ProviderFailure
 from kernel.store.transaction import Transaction, emit_log
 from kernel.store.transitions.close import EndStatus, close
+from kernel.store.transitions.fallback import ModelFailure, fall_back
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue, Retried, requeue
 from kernel.store.writer import Writer
@@ -49,6 +51,8 @@ class AttemptOutcome(msgspec.Struct, frozen=True):
     usage: Usage = Usage()
     cause: Cause | None = None
     retry_after_seconds: float | None = None
+    http_status: int | None = None
+    code: str | None = None
     ours: bool = False
     """Neither worker nor provider failed: no restart budget is charged, and no breaker counts it."""
     leaves: bool = False
@@ -69,6 +73,8 @@ def of_error(error: Error) -> AttemptOutcome:
         f"{error.text}{status}",
         cause=error.cause,
         retry_after_seconds=error.retry_after,
+        http_status=error.http_status,
+        code=error.code,
         ours=ours,
         leaves=True,
     )
@@ -178,6 +184,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
     retry: Retry = Retry()
     restart: Restart = Restart()
     endpoint: ModelEndpoint | None = None
+    choice: ModelChoice | None = None
     exited: Exited | None = None
     stderr: str = ""
     preempted: bool = False
@@ -246,9 +253,18 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
             unstarted=self._unstarted,
             crash_ages_seconds=tuple((now_ms - at) / 1000 for at in leased.crashed_ms),
         )
-        failed = AttemptFailure(cause, ending.retry_after_seconds)
+        failed = AttemptFailure(cause, ending.retry_after_seconds, ending.http_status, ending.code)
         decision = decide(failed, history, result.retry, self.jitter(), restart)
         self._unstarted = history.unstarted + 1 if cause == "spawn_transient" else 0
+        stderr = result.stderr or ending.text
+        back = Requeue(status="queued", outcome=cause, cause=cause, exit=_exit_text(result), stderr_tail=stderr)
+        choice = result.choice
+        if choice is not None and len(choice.options) > 1 and cause in CAUSES and not ending.ours:
+            change = ModelFailure(failed, choice, isinstance(decision, EndInstruction), throttled_seconds)
+            retried = Retried(n=leased.n, left=None, text=ending.text)
+            other = msgspec.structs.replace(back, throttled=True, retry=retried)
+            if await commit_with_retry(self.writer, fall_back, leased.instruction, leased.epoch, change, other):
+                return
         failure: ProviderFailure | None = None
         breaker = None if ending.ours or result.endpoint is None else key_for(cause, result.endpoint)
         if breaker is not None:
@@ -257,13 +273,9 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
             await self._close(leased, ending, decision.status, result, failure)
             return
         delay_seconds = decision.delay_seconds
-        back = Requeue(
-            status="queued",
-            outcome=cause,
-            cause=cause,
+        back = msgspec.structs.replace(
+            back,
             not_before_ms=0 if delay_seconds is None else now_ms + math.ceil(delay_seconds * 1000),
-            exit=_exit_text(result),
-            stderr_tail=result.stderr or ending.text,
             throttled=cause in ("rate_limited", "overloaded"),
             crash_jitter=self._crash_jitter(ending),
             trip=failure,

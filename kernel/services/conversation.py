@@ -20,6 +20,7 @@ from kernel.rule.draft import Author
 from kernel.services.budgets import Admission, BudgetEnforcer
 from kernel.services.completion import AttemptOutcome, Completer, commit_with_retry, log_line, of_lost, of_result
 from kernel.services.kept_workers import LEAVE_SECONDS, WorkerPlace, WorkerProcess
+from kernel.services.model_requests import ModelGateway, ModelRequests
 from kernel.services.preparation import NotHome
 from kernel.services.start_frame import StartFrame, StartFrameBuilder
 from kernel.services.work_places import WorkPlace, WorkPlaces
@@ -33,6 +34,7 @@ from kernel.services.worker_link import (
     WorkerNotReading,
 )
 from kernel.services.worker_session import WorkerSession
+from kernel.store import entries
 from kernel.store.attempts import Beginning, QuotaReached, started, tell_reached
 from kernel.store.circuit_breakers import record_answer
 from kernel.store.database import Reader
@@ -63,6 +65,7 @@ class AttemptServices(msgspec.Struct, frozen=True, kw_only=True):
     admission: Admission
     budgets: BudgetEnforcer
     completer: Completer
+    models: ModelGateway
     in_flight: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
     """Records the instruction as in flight during a block (``InFlight``)."""
 
@@ -91,6 +94,8 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
     """Number of replies so far."""
     probing: tuple[str, ...] = ()
     """Circuit breakers to close after the first reply."""
+    requests: ModelRequests
+    """Its model requests through the gateway."""
     reply: tuple[str, Entry | None] | None = None
     """Final text of the worker, and its last entry if it came with the text; still to be written."""
     preempted: bool = False
@@ -135,13 +140,20 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
                 resumed=resumed or HandedSession(),
             )
             try:
-                if seconds_left is None:
+                scope = self.requests.session
+                if seconds_left is not None:
+                    scope.deadline = trio.current_time() + max(0.0, seconds_left)
+                with scope:
                     ending = await session.run()
-                else:
-                    with trio.move_on_after(max(0.0, seconds_left)) as budget:
-                        ending = await session.run()
-                    if budget.cancelled_caught:
-                        ending = AttemptOutcome("incomplete", "time budget exhausted", cause="budget")
+                if (
+                    scope.cancelled_caught and self.requests.exceeded
+                ):  # a request of its program would exceed the budget
+                    with contextlib.suppress(WorkerNotReading):
+                        await self.worker.link.send(Stop(reason="budget", deadline_seconds=LEAVE_SECONDS))
+                    text = self.services.reader.now(entries.last_text, instruction)
+                    ending = AttemptOutcome("incomplete", text, cause="budget", leaves=True)
+                elif scope.cancelled_caught:
+                    ending = AttemptOutcome("incomplete", "time budget exhausted", cause="budget")
             finally:
                 self.session = None
             self.deltas.flush()
@@ -174,7 +186,7 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
         self._untold = Beginning(
             pid=self.worker.handle.pid,
             backend=definition.backend,
-            model=definition.model,
+            model=definition.first_model,
             max_steps=definition.max_steps,
             manifest=tuple(self.frame.manifest),
             seen=self.frame.seen,
@@ -207,6 +219,9 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
             if entry.usage is not None:  # the text is discarded, but its cost is recorded
                 spent = Entry(k=entry.k, kind="session", usage=entry.usage)
                 await commit_with_retry(services.writer, journal, leased.instruction, leased.epoch, spent)
+            raise
+        except Refused:
+            services.budgets.give_back(leased.instruction, entry.usage)
             raise
         fault_point("attempt.journalled")
         if entry.kind == "reply":
@@ -247,15 +262,17 @@ class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
         if last is not None:
             last, untold, self._untold = self._priced(last), self._untold, None
             write = self._writing(last, untold)
+        await self.requests.book()  # of its MCP servers
         await commit_with_retry(services.writer, reply, leased.instruction, leased.epoch, text, write)
         self.place.replied = True
+        services.models.gateway.dismiss(leased.attempt)
         services.budgets.close(leased.instruction)
         fault_point("attempt.replied")
 
     def _priced(self, entry: Entry) -> Entry:
         self.deltas.flush()
         fault_point("attempt.entry")
-        if entry.usage is None:
+        if entry.usage is None and entry.kind != "reply":
             return entry
         usage = self.services.budgets.priced(entry.usage, self.leased.instruction)
         return msgspec.structs.replace(entry, usage=usage)

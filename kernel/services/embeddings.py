@@ -4,8 +4,8 @@ Embeddings are optional: a failure is logged once, and the search uses words onl
 used for a while. Whether an agent's searches use embeddings is measured (``awk memory eval``) and stored in the state
 directory; a missing or invalid file means none.
 
-The kernel imports no model client. A separate process sends the requests: it starts on demand, which takes a second,
-and exits when idle.
+The kernel imports no model client. A separate process sends the requests, through the gateway and without the key: it
+starts on demand, which takes a second, and exits when idle.
 """
 
 import itertools
@@ -26,6 +26,8 @@ import trio
 from kernel.agents.providers import CauseError, ModelRejected
 from kernel.agents.sections import EmbeddingEndpoint, embedding_units, endpoint_of
 from kernel.agents.trust import TrustedFiles
+from kernel.gateway.access import ModelAccess, new_placeholder, worker_provider
+from kernel.gateway.gateway import Gateway
 from kernel.procs.command import keep_tail
 from kernel.procs.handle import Handle
 from kernel.procs.launcher import Launcher
@@ -105,6 +107,7 @@ class EmbeddingClient(msgspec.Struct, eq=False, kw_only=True):
 
     files: TrustedFiles
     asking: Asking
+    gateway: Gateway
     state_dir: Path
     now: Callable[[], float]
     """Monotonic clock, in seconds."""
@@ -179,12 +182,16 @@ class EmbeddingClient(msgspec.Struct, eq=False, kw_only=True):
         """Return the embeddings of ``texts``. Raises NoVectors, also after a timeout."""
         if self.now() < self._rests_until:
             raise NoVectors(f"{self._told}; it will be retried soon")
+        name = f"embeddings-{next(_numbers)}"
+        placeholder = new_placeholder(name)
         asked = EmbeddingRequest(
-            provider=endpoint.provider,
+            provider=worker_provider(endpoint.provider, self.gateway.url, placeholder),
             model=endpoint.model,
             texts=tuple(text[:TEXT_CHARACTERS] or " " for text in texts),
             seconds=ENDPOINT_SECONDS,
         )
+        access = ModelAccess(attempt=name, provider=endpoint.provider, models=frozenset({endpoint.model}))
+        self.gateway.admit(access, placeholder, trio.lowlevel.checkpoint, lambda _model, _usage: None)
         try:
             answer = await self.asking.ask(asked, PATIENCE_SECONDS)
             if answer.error is not None:
@@ -196,6 +203,8 @@ class EmbeddingClient(msgspec.Struct, eq=False, kw_only=True):
             self._rests_until = self.now() + REST_SECONDS
             self._tell(str(why))
             raise
+        finally:
+            self.gateway.dismiss(name)
         self._told = ""
         return found
 

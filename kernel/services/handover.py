@@ -5,7 +5,8 @@ Each version reads its own table and the table of the previous version.
 
 import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
@@ -28,6 +29,8 @@ class HandedAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
     leased: Leased
     token: str
+    placeholder: str = ""
+    """In place of its provider's key; "" in a table of a version without gateway."""
     frame: StartFrame
     """Its ``start`` is unchanged, except that a prompt already sent to the worker is omitted."""
     handle: HandedHandle
@@ -93,13 +96,16 @@ class KernelHandover(msgspec.Struct, frozen=True, kw_only=True):
     children: tuple[int, ...] = ()
     """Process ids of children that exit by themselves and have to be reaped."""
     safe_mode: bool = False
+    connections: tuple[tuple[int, bytes], ...] = ()
+    """Descriptors of connections, each with the complete request that waits on it."""
     signals: tuple[int, ...] = ()
     """Received signals that were not yet handled."""
 
     @property
     def descriptors(self) -> tuple[int, ...]:
         """Return all descriptors that have to stay open."""
-        return tuple(fd for attempt in self.attempts for fd in attempt.descriptors)
+        of_attempts = (fd for attempt in self.attempts for fd in attempt.descriptors)
+        return (*of_attempts, *(fd for fd, _ in self.connections))
 
 
 def encode(handover: KernelHandover) -> bytes:
@@ -171,24 +177,34 @@ def interpreter_at(path: str) -> str:
     return python
 
 
-async def try_version(program: KernelProgram, table: bytes, patience_seconds: float) -> str:
-    """Return the version of ``program`` if it can take over ``table``, without side effects. Raises TrialFailed."""
+async def try_version(
+    program: KernelProgram, table: bytes, patience_seconds: float, environ: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Return the version of ``program`` if it can take over ``table``, without side effects. Raises TrialFailed.
+
+    ``environ`` has no keys of providers.
+    """
     with os.fdopen(os.memfd_create("agent-worker-trial", os.MFD_CLOEXEC), "r+b") as file:
         file.write(table)
         file.flush()
-        said = await _run((*program.command, "--trial", str(file.fileno())), file.fileno(), patience_seconds)
+        said = await _run((*program.command, "--trial", str(file.fileno())), file.fileno(), patience_seconds, environ)
     try:
         return msgspec.json.decode(said, type=TriedVersion).version
     except msgspec.MsgspecError as error:
         raise TrialFailed(f"{program.python} did not report its version; its output: {said[:200]!r}") from error
 
 
-async def _run(command: tuple[str, ...], given: int, patience_seconds: float) -> bytes:
+async def _run(command: tuple[str, ...], given: int, patience_seconds: float, environ: Mapping[str, str]) -> bytes:
     out, err = bytearray(), bytearray()
     code: int | None = None
     try:
         process = await trio.lowlevel.open_process(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(given,)
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=(given,),
+            env=dict(environ),
         )
     except OSError as error:
         raise TrialFailed(f"{command[0]} cannot be executed: {error.strerror}") from error

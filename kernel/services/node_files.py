@@ -53,14 +53,20 @@ def relocate(start: Start, definition: AgentDefinition, there: NodePlace, tops: 
     folders = skill_folders(start, there.files, there.session_dir)
     known = {**tops, start.attempt_dir: there.attempt_dir, start.session_dir: there.session_dir, **folders}
     known.pop("", None)
+    known[f"{start.mcp.url.removesuffix('/mcp')}/gateway"] = f"{kernel_url(there.facts)}/gateway"
+    provider = start.provider
     moved = sorted(known.items(), key=lambda pair: -len(pair[0]))  # deeper folders first
+    # Variables with which programs of the attempt reach the gateway.
+    own = (f"{start.mcp.url.removesuffix('/mcp')}/gateway/", f"awk-{start.attempt}-")
+    gateway = {name: _relocated(value, moved) for name, value in start.env.items() if value.startswith(own)}
     commands = [_relocated(word, moved) for word in start.command[:1]]  # a command of the project is part of the clone
     return msgspec.structs.replace(
         start,
         cwd=there.cwd,
         attempt_dir=there.attempt_dir,
         session_dir=there.session_dir if start.session_dir else "",
-        env=environment(start.env, definition.env, there.facts),
+        env=environment(start.env, definition.env, there.facts) | gateway,
+        provider=provider and msgspec.structs.replace(provider, base_url=_relocated(provider.base_url or "", moved)),
         secrets=tuple(name for name in start.secrets if name in definition.env and name in start.env),
         mcp=msgspec.structs.replace(start.mcp, url=f"{kernel_url(there.facts)}/mcp"),
         skills=tuple(msgspec.structs.replace(one, folder=folders[one.folder]) for one in start.skills),

@@ -28,6 +28,7 @@ from kernel.services.completion import AttemptOutcome, AttemptResult, commit_wit
 from kernel.services.conversation import AttemptServices, StopReason, WorkerConversation, not_started, publish
 from kernel.services.handover import HandedAttempt, without_prompt
 from kernel.services.kept_workers import LEAVE_SECONDS, KeptWorkers, WorkerPlace, WorkerProcess
+from kernel.services.model_requests import ModelRequests
 from kernel.services.preparation import NotHome
 from kernel.services.start_frame import CannotStart, StartFrame
 from kernel.services.work_places import WorkPlace
@@ -46,6 +47,7 @@ from kernel.store.schema import StorageFailed
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue
 from protocol.agent import SCOPES, Restart, Retry, scopes_of
+from protocol.backends import ACP
 from protocol.errors import Refused
 from protocol.ipc import Exited, Stop
 
@@ -67,6 +69,8 @@ class RunningAttempt(msgspec.Struct, eq=False):
     place: WorkerPlace
     kept: KeptWorkers
     at: WorkPlace
+    requests: ModelRequests
+    """Its model requests through the gateway."""
     stop_reason: StopReason | None = None
     processes: frozenset[ProcessId] = frozenset()
     """The worker and its keeper, once started; all other processes are below them."""
@@ -103,6 +107,11 @@ class RunningAttempt(msgspec.Struct, eq=False):
     def local_pid(self) -> int | None:
         """Return the process id of the worker if it runs on this machine."""
         return self.pid if self.at.name == HERE else None
+
+    @property
+    def model(self) -> str:
+        """Return its model as written; "" while it is unknown."""
+        return "" if self._frame is None else self._frame.definition.first_model
 
     @property
     def doing(self) -> str:
@@ -169,6 +178,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
         return HandedAttempt(
             leased=self.leased,
             token=self.token,
+            placeholder=self.requests.placeholder,
             provider=self.place.provider,
             needs=self.place.needs,
             frame=without_prompt(talk.frame) if told.ready else talk.frame,
@@ -196,12 +206,13 @@ class RunningAttempt(msgspec.Struct, eq=False):
 
     def take_over(self, handed: HandedAttempt) -> None:
         """Adopt the state from the previous kernel process; ``run`` continues from there."""
-        self._handed = handed
+        self._handed, self.requests.placeholder = handed, handed.placeholder
         self.processes, self.cookie = frozenset(handed.handle.processes), handed.handle.cookie
         self.reached_mcp = handed.reached_mcp
         self._stderr = WorkerStderr(kept=handed.stderr)
         self._probing = handed.probing
         self.services.budgets.adopt(handed.leased, handed.frame.definition, handed.budget)
+        self._admit(handed.frame)
         self.at.preparation.adopt(handed.leased, handed.prepared)
 
     async def run(self) -> None:
@@ -221,6 +232,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
             outcome = AttemptOutcome("failed", text, cause="crash", ours=True)
             await services.completer.complete(leased, outcome, AttemptResult())
         finally:
+            services.models.gateway.dismiss(leased.attempt)
             services.budgets.close(leased.instruction)
             self.at.preparation.release(leased)
 
@@ -237,6 +249,8 @@ class RunningAttempt(msgspec.Struct, eq=False):
             else:
                 async with begun[1]:
                     ending, exited = await self._supervise(*begun)
+                if self._frame is not None and self._frame.grants:
+                    await self.requests.dismiss()
         except (CannotStart, CauseError) as error:
             ending = AttemptOutcome("failed", str(error), cause=error.cause)
         except SpawnTransient as error:
@@ -248,6 +262,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
             retry=Retry() if frame is None else frame.definition.retry,
             restart=Restart() if frame is None else frame.definition.restart,
             endpoint=None if frame is None else frame.endpoint,
+            choice=None if frame is None else frame.choice,
             exited=exited,
             stderr=self._stderr.text,
             preempted=self._talk is not None and self._talk.preempted,
@@ -280,7 +295,8 @@ class RunningAttempt(msgspec.Struct, eq=False):
             await self.place.free()
             await self.at.preparation.follow(leased)
         with services.in_flight(leased.instruction):
-            frame = self._frame = await services.start_frames.build(leased, self.token, self._asking)
+            build = services.start_frames.build
+            frame = self._frame = await build(leased, self.token, self.requests.placeholder, self._asking)
             admitted = await services.admission.admit(leased, frame)
         if isinstance(admitted, Requeue):
             self._ends = True
@@ -289,6 +305,11 @@ class RunningAttempt(msgspec.Struct, eq=False):
             return None
         if isinstance(admitted, AttemptOutcome):
             return admitted
+        if admitted.tokens is not None and frame.definition.backend == ACP and not frame.grants:
+            text = "token usage cannot be metered, so a token budget cannot be enforced"
+            hint = "set a wall_time limit instead, or choose another backend"
+            return AttemptOutcome("failed", f"{frame.start.command[0]}: {text}: {hint}", cause="invalid")
+        self._admit(frame)
         await self._claim_probes(frame.endpoint)
         scopes = scopes_of(frame.definition.scopes)
         # Otherwise its first entry records the trust of the texts that it has seen.
@@ -296,6 +317,11 @@ class RunningAttempt(msgspec.Struct, eq=False):
             await commit_with_retry(services.writer, narrow, leased.instruction, leased.epoch, scopes, frame.seen)
         self.at.launcher.need(frame.sdks)
         return await self._spawn(frame, admitted) or AttemptOutcome("stopped", str(self.stop_reason))
+
+    def _admit(self, frame: StartFrame) -> None:
+        if frame.grants:
+            project = self.services.start_frames.files.catalog.kept_project()
+            self.requests.admit(frame, project, self.services.completer.now_ms)
 
     def _resumed(self, handed: HandedAttempt) -> Begun:
         self._frame = handed.frame
@@ -354,11 +380,14 @@ class RunningAttempt(msgspec.Struct, eq=False):
                 deadline=self.deadline,
                 pause=self.pause,
                 stop_reason=lambda: self.stop_reason,
+                requests=self.requests,
                 probing=self._probing,
             )
             if handed is not None:
                 talk.pid, talk.doing, talk.steps = handed.pid, handed.doing, handed.steps
             nursery.start_soon(self._stderr.drain, handle.stderr)
+            if frame.grants:
+                nursery.start_soon(self.requests.book_late)
             self._nursery = nursery
             if self.stop_reason is not None:
                 nursery.start_soon(self._end_worker, worker)
@@ -393,6 +422,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
     async def _end_worker(self, worker: WorkerProcess) -> None:
         """Ask the worker to leave, and kill its tree after the grace period."""
         kill_at = trio.current_time() + self._grace_seconds
+        await self.requests.book()  # its processes may take long to exit
         if self.pid is None:
             # Without ``ready``, it may not understand frames: SIGTERM saves the grace period.
             await worker.handle.kill(after_seconds=self._grace_seconds + TERM_SECONDS)

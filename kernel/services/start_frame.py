@@ -8,11 +8,10 @@ dialect cannot be replayed, nor can entries of a program whose own session is lo
 with a ledger of the previous work.
 """
 
-import hashlib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -24,14 +23,18 @@ from kernel.agents.cli_extras import Extras, extras_of
 from kernel.agents.environment import worker_environment
 from kernel.agents.mcp_servers import filled
 from kernel.agents.memory_prompt import NOTHING_KNOWN, Choose, Known, Memories
+from kernel.agents.models import each_model
 from kernel.agents.prompt import AssembledPrompt, prior_work
-from kernel.agents.providers import MOCK, CauseError, ModelRejected, Resolved, resolve, sdks_for
+from kernel.agents.providers import SDKS, CauseError, ModelRejected, Resolved, resolve, sdks_for
 from kernel.agents.resources import NOTHING, AgentResources, has_resources, resources_of
 from kernel.agents.skills import skills_prompt
 from kernel.agents.trust import TrustedFiles, agent_units, demands_text, missing_grants
 from kernel.policy.budget import tokens
 from kernel.policy.circuit_breaker import ModelEndpoint
+from kernel.policy.fallback import ModelChoice
 from kernel.policy.reuse import attempts_per_worker
+from kernel.services.model_access import ModelGrant, grants_of, key_variables, lent
+from kernel.services.model_choice import endpoint_of
 from kernel.services.working_directory import AttemptPaths, WorkingDirectory, in_project
 from kernel.store import approvals, entries, messages
 from kernel.store.database import Reader
@@ -43,7 +46,7 @@ from osfiles.atomic_write import replacing
 from protocol.agent import AgentDefinition
 from protocol.agent_memory import SourceClass
 from protocol.api.instructions import PromptPart
-from protocol.backends import BACKENDS, CLIS
+from protocol.backends import BACKENDS, CLIS, EXEC
 from protocol.discovery import CALL_URL
 from protocol.errors import Cause, Refused
 from protocol.ipc import Entry, Limits, McpAddress, Sandbox, Start
@@ -95,19 +98,29 @@ class FirstPrompt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def first_prompt(
-    leased: Leased, backend: str, resolved: Resolved, reader: Reader, assemble: Callable[[], AssembledPrompt]
+    leased: Leased,
+    backend: str,
+    resolved: Resolved,
+    reader: Reader,
+    assemble: Callable[[], AssembledPrompt],
+    model: str = "",
 ) -> FirstPrompt:
-    """Return the saved prompt, or a new one from ``assemble``, which is called only if needed."""
+    """Return the saved prompt, or a new one from ``assemble``, which is called only if needed.
+
+    ``model`` is the model of the attempt as the log names it. The built-in loop converts replies of other models.
+    """
     dialect = resolved.provider.dialect if resolved.provider else ""
     kept = reader.now(entries.prompt_of, leased.instruction) if leased.entries else None
     source = leased.source_text if leased.continues is None else reader.now(entries.origin_text, leased.instruction)
     anew = leased.compacted and BACKENDS[backend].own_session
-    if kept is not None and (kept.backend, kept.dialect) == (backend, dialect) and (kept.anew or not anew):
+    converts = backend == "sdk" and kept is not None and not {kept.dialect, dialect} - SDKS
+    same = kept is not None and kept.backend == backend and (kept.dialect == dialect or converts)
+    if kept is not None and same and (kept.anew or not anew):
         first = reader.now(entries.set_aside, leased.instruction)
         return FirstPrompt(
             prompt=kept,
             source_text=kept.source_text or kept.message,
-            entries=reader.now(entries.of, leased.instruction, first),
+            entries=reader.now(entries.for_model, leased.instruction, first, model=model if converts else ""),
             first_k=first,
             earlier_steps=leased.carried_steps,
         )
@@ -170,6 +183,8 @@ class StartFrame(msgspec.Struct, frozen=True):
     """Model SDKs that the worker will import."""
     endpoint: ModelEndpoint
     """Endpoint of its model calls, as known to circuit breakers."""
+    grants: tuple[ModelGrant, ...] = ()
+    """Models that it may call through the gateway."""
     snapshot: PromptSnapshot | None = None
     """Prompt to save with the first entry."""
     beside: str = ""
@@ -178,6 +193,8 @@ class StartFrame(msgspec.Struct, frozen=True):
     """Trust class of its initial input; unknown in a frame of an older version."""
     reuse: int = 1
     """Number of attempts that one worker serves."""
+    choice: ModelChoice | None = None
+    """Its model among those of the agent's list. None in a frame of an older version."""
 
 
 class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
@@ -200,9 +217,18 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
     )
     """Returns the sandbox of the agent's programs, or None. May raise CauseError."""
     call_command: CallCommand | None = None
+    choose: (
+        Callable[[Leased, AgentDefinition, ProjectDefinition], Awaitable[tuple[AgentDefinition, ModelChoice]]] | None
+    ) = None
+    """Chooses the model of an attempt; None: its first one."""
 
-    async def build(self, leased: Leased, token: str, stopped: trio.CancelScope | None = None) -> StartFrame:
-        """Build the frame of an attempt; ``stopped`` ends a wait for the guard. Raises CannotStart."""
+    async def build(
+        self, leased: Leased, token: str, secret: str, stopped: trio.CancelScope | None = None
+    ) -> StartFrame:
+        """Build the frame of an attempt; ``stopped`` ends a wait for the guard. Raises CannotStart.
+
+        ``secret`` is its placeholder in place of the provider's key.
+        """
         try:
             project = self.files.catalog.kept_project()
             definition = definition_for(leased.agent, leased.space, self.files.catalog, self.reader, project)
@@ -226,7 +252,13 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
                     f"cli.mcp_servers: name {min(clash)} is already used by a server of the project; rename one of them"
                 )
                 raise CauseError("definition_missing", text)
-            return self._build(leased, token, definition, project, own, extras, known)
+            # Last, and without an await after it: admission sees the circuit breakers that the choice has seen.
+            choice = None
+            # Admission alone decides for one model. A program of one's own may call all models of its list.
+            one = isinstance(definition.model, str) and definition.model not in {"", *project.models.aliases}
+            if self.choose is not None and not one and definition.backend != EXEC:
+                definition, choice = await self.choose(leased, definition, project)
+            return self._build(leased, token, secret, definition, project, own, extras, known, choice)
         except Refused as refused:
             hint = f" ({refused.hint})" if refused.hint else ""
             raise CannotStart("definition_missing", f"{refused.text}{hint}") from refused
@@ -239,23 +271,31 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
         self,
         leased: Leased,
         token: str,
+        secret: str,
         definition: AgentDefinition,
         project: ProjectDefinition,
         own: AgentResources,
         extras: Extras,
         known: Known,
+        choice: ModelChoice | None,
     ) -> StartFrame:
         resolved = resolve(definition, project, self.files.environ)
         assemble = partial(
             instruction_prompt, leased, definition, self.files.catalog, self.reader, own.rules, known, project
         )
-        opened = first_prompt(leased, definition.backend, resolved, self.reader, assemble)
+        opened = first_prompt(leased, definition.backend, resolved, self.reader, assemble, definition.first_model)
         prompt = opened.prompt
         # The built-in loop has a tool for skills; other programs read the files, so the prompt names their paths.
         readable = (*own.skills, *extras.skills)
         skills = skills_prompt(readable) if definition.backend in CLIS else ""
         spec = BACKENDS[definition.backend]
-        env = worker_environment(self.files.environ, definition.env, self.own_bin)
+        servers = {**extras.servers, **own.servers}
+        choices = each_model(definition, project) if definition.backend == EXEC else (definition,)
+        grants = grants_of(definition, choices, project, self.files.environ, servers.values())
+        lent_provider, variables = lent(grants, self.url.removesuffix("/mcp"), secret)
+        keys = key_variables(definition, project) if definition.env else frozenset[str]()
+        passed = [name for name in definition.env if name not in keys]
+        env = {**worker_environment(self.files.environ, passed, self.own_bin), **variables}
         if self.call_command is not None:
             env = {**env, "PATH": f"{env['PATH']}:{self.call_command.folder}", CALL_URL: self.call_command.url}
         working_directory = (self.working_directory or in_project(self.files.catalog.root))(leased)
@@ -267,7 +307,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
             space=leased.space,
             backend=definition.backend,
             model=resolved.model,
-            provider=resolved.provider,
+            provider=lent_provider or resolved.provider,
             system="\n\n".join(part for part in (prompt.system, skills) if part),
             system_stable=prompt.stable,
             messages=prompt.messages,
@@ -298,7 +338,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
             project_tools=dict(own.tools),
             pinned=dict(own.pinned),
             skills=readable,
-            mcp_servers=filled({**extras.servers, **own.servers}, self.files.environ),
+            mcp_servers=filled(servers, {**self.files.environ, **variables}),
             read_only=definition.read_only,
             nested_rules=None if own.nested_rules is None else dict(own.nested_rules),
             approval=leased.approval or definition.approval,
@@ -319,7 +359,9 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
             start=msgspec.structs.replace(start, sandbox=self.confine(definition, working_directory, start)),
             manifest=prompt.manifest,
             sdks=sdks_for((definition,), project),
-            endpoint=_endpoint(leased, resolved),
+            endpoint=endpoint_of(leased, resolved) if choice is None else choice.option.endpoint,
+            grants=grants,
+            choice=choice,
             snapshot=opened.snapshot,
             beside="" if working_directory.top == root else root,
             seen=self.reader.now(messages.trust_of_start, leased, definition.backend, prompt.parts),
@@ -337,12 +379,3 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
         if wants:
             said = "changed since they were trusted" if leased.vouched or wants[0].before else "are not trusted"
             raise CannotStart("untrusted", f"files {said}: {demands_text(wants)[:500]}")
-
-
-def _endpoint(leased: Leased, resolved: Resolved) -> ModelEndpoint:
-    """Return the endpoint of model calls; each mock agent has its own, to isolate scripted failures."""
-    provider = resolved.provider
-    if provider is None or provider.dialect == MOCK:
-        return ModelEndpoint(f"mock-{leased.agent}", "none", resolved.model)
-    credential = hashlib.sha256(provider.api_key.encode()).hexdigest()[:8] if provider.api_key else "none"
-    return ModelEndpoint(provider.name, credential, resolved.model)

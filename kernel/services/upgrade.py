@@ -4,7 +4,8 @@ kernel.boot replaces the process.
 
 Until ``leaving`` is set, everything can be undone: paused work continues as if nothing had happened. Workers that
 start or exit are waited for, and so are commands (git, checks, setup). Work whose worker takes too long to start is
-requeued without a charge; a command that takes too long makes the upgrade fail for now.
+requeued without a charge; a command that takes too long makes the upgrade fail for now. New model requests wait, and
+the next process receives their connections. Requests in progress get a minute; then their work is requeued as well.
 """
 
 import logging
@@ -19,6 +20,7 @@ import msgspec
 import trio
 
 from kernel.fault_injection import fault_point
+from kernel.gateway.gateway import Gateway
 from kernel.procs.handle import CannotHandOver
 from kernel.procs.launcher import SpawnControl
 from kernel.services.attempts import Attempts
@@ -46,6 +48,8 @@ SETTLE_SECONDS: Final = 20.0
 PUT_BACK_SECONDS: Final = 8.0
 """Additional time for workers that did not start in time to exit."""
 STOP_SECONDS: Final = 2.0
+REQUEST_SECONDS: Final = 60.0
+"""Time for model requests in progress to end."""
 PAUSE_SECONDS: Final = 2.0
 """Time for running commits until all conversations are paused."""
 _LOOK_SECONDS: Final = 0.005
@@ -69,6 +73,7 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
     attempts: Attempts
     dispatcher: Dispatcher
     spawns: SpawnControl
+    gateway: Gateway
     writer: Writer
     version: str
     safe_mode: trio.Event
@@ -152,6 +157,13 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
         try:
             if await self.writer.commit(lambda tx: memory_spaces(tx.conn, "stopped")):
                 raise NotNow("a workflow with provider: memory is running: wait for its end, or stop it")
+            # New model requests wait, and others get time to end.
+            self.gateway.hold()
+            await self.gateway.idle(REQUEST_SECONDS)
+            busy = self.gateway.busy()
+            for attempt in self.attempts.running.values():
+                if attempt.leased.attempt in busy and not attempt.completing:
+                    attempt.stop("upgrade", STOP_SECONDS)
             await self._settle()
             await self._bring_to_a_stop()
         except BaseException:
@@ -163,6 +175,7 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
     def _go_on(self) -> None:
         for attempt in self.attempts.running.values():
             attempt.pause.release()
+        self.gateway.release()
         self.spawns.open()
         self.dispatcher.go_on()
 

@@ -19,7 +19,7 @@ from kernel.store import circuit_breakers, rows, task_views, waits
 from kernel.store.circuit_breakers import release_agent
 from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, optional_rfc3339
-from protocol.agent import Restart
+from protocol.agent import Restart, model_names
 from protocol.api.processes import PsRow, PsTask, Queue
 from protocol.errors import Refused
 from protocol.instruction import Usage
@@ -330,7 +330,7 @@ class _Timeouts(msgspec.Struct, frozen=True):
 
 class _Shown(msgspec.Struct, frozen=True):
     backend: str = "sdk"
-    model: str = ""
+    model: str | tuple[str, ...] = ""
     timeouts: _Timeouts = _Timeouts()
     provider: str | _Named | None = None
     limits: _Limits = _Limits()
@@ -342,12 +342,17 @@ class _Shown(msgspec.Struct, frozen=True):
         return (self.replicas or 1) > 1
 
     @property
+    def first_model(self) -> str:
+        """Return the preferred model in the agent's file."""
+        return next(iter(model_names(self.model)), "")
+
+    @property
     def provider_name(self) -> str:
         """Return the provider in the agent's file; an alias is resolved at the first attempt."""
         if self.backend == "mock":
             return "mock"
         if self.provider is None:
-            return self.model.partition("/")[0]
+            return self.first_model.partition("/")[0]
         return self.provider if isinstance(self.provider, str) else self.provider.name
 
 
@@ -416,7 +421,7 @@ def put_agent(tx: Transaction, spec: AgentSpec) -> None:
     values |= {
         "name": name_of(spec.key),
         "backend": shown.backend,
-        "model": shown.model,
+        "model": shown.first_model,
         "provider": shown.provider_name,
         "queue_limit": shown.limits.queue,
         "answer_ms": round((shown.timeouts.answer or 0) * 1000),

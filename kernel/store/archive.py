@@ -14,6 +14,7 @@ from kernel.store import (
     agents,
     documents,
     entries,
+    exchanges,
     instruction_views,
     resources,
     rows,
@@ -25,7 +26,7 @@ from kernel.store import (
 from kernel.store.messages import MESSAGES, SAID, message_of
 from kernel.store.rows import RowPage
 from kernel.store.workflows import WorkflowRecord
-from protocol.archive import ArchivedEntry, ArchivedStatus, ArchivedVersion
+from protocol.archive import ArchivedEntry, ArchivedExchange, ArchivedStatus, ArchivedVersion
 from protocol.names import instruction_id, number_of, split_space
 
 T = TypeVar("T")
@@ -195,6 +196,17 @@ def transcript(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> A
         if len(done) >= ROWS or size >= CHARACTERS:
             return ArchiveBatch(tuple(done), (number, 0))
     return ArchiveBatch(tuple(done), (ids[-1], 0) if len(ids) >= IDS else None)
+
+
+def wire(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
+    """Return the recorded exchanges of instructions. A position: instruction, exchange number."""
+    ids = (*([after[0]] if after[1] else []), *_ids(conn, scope, after[0]))
+    for number in ids:
+        found = exchanges.report(conn, instruction_id(number), after[1] if number == after[0] else 0, ROWS)
+        rows = tuple(ArchivedExchange(instruction=found.id, exchange=one) for one in found.exchanges)
+        if rows:
+            return ArchiveBatch(rows, (number, 0 if found.next is None else int(found.next)))
+    return ArchiveBatch((), (ids[-1], 0) if len(ids) >= IDS else None)
 
 
 RUNS_AT: Final = "SELECT id FROM workflows WHERE name = ? AND tag = ? AND id > ? ORDER BY id LIMIT 1"

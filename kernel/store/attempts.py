@@ -105,6 +105,12 @@ def narrow(tx: Transaction, instruction: str, epoch: int, scopes: frozenset[Scop
 
 SET_MANIFEST: Final = "UPDATE instructions SET manifest = ?, model = ? WHERE id = ?"
 SET_MODEL: Final = "UPDATE instructions SET model = ? WHERE id = ? AND model IS NOT ?"
+SET_ATTEMPT_MODEL: Final = "UPDATE attempts SET model = ? WHERE instruction = ? AND epoch = ?"
+# The process table shows the model that an agent used last.
+SET_AGENT_MODEL: Final = """
+UPDATE agents SET model = :model
+WHERE key = (SELECT agent FROM instructions WHERE id = :id) AND model <> :model AND :model <> ''
+"""
 
 
 class Beginning(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +138,8 @@ def tell_started(tx: Transaction, number: int, epoch: int, name: str, space: str
         tx.conn.execute(SET_MANIFEST, (encode_json(beginning.manifest), model, number))
     else:
         tx.conn.execute(SET_MODEL, (model, number, model))
+    tx.conn.execute(SET_ATTEMPT_MODEL, (model, number, epoch))
+    tx.conn.execute(SET_AGENT_MODEL, {"model": beginning.model, "id": number})
     lower(tx, number, beginning.seen)
     data = {
         "attempt": attempt_id(instruction_id(number), epoch),

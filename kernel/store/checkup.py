@@ -212,7 +212,7 @@ def try_to_open(path: str, copy: str) -> None:
 
 GROUPS: Final = {
     "messages": ("messages", "deliveries"),
-    "what agents did": ("entries", "effects", "blobs", "attempts", "instructions", "handovers"),
+    "what agents did": ("entries", "effects", "blobs", "attempts", "instructions", "handovers", "exchanges"),
     "events": ("events",),
     "documents": (
         "documents", "document_versions", "decisions", "document_owners", "document_mirrors",

@@ -23,11 +23,11 @@ _failures: Final = msgspec.json.Decoder(tuple[int, ...])
 
 
 _BREAKERS: Final = select(Breaker, "breakers")
-breaker = Sql(f"{_BREAKERS} WHERE key = ?").row(Breaker, failures=_failures.decode)
+breaker = Sql(f"{_BREAKERS} WHERE key = ?").row(Breaker, failures=_failures.decode, lasting=bool)
 """Return the breaker of ``key``, if it has failed since it was last closed."""
 
 
-breakers = Sql(f"{_BREAKERS} ORDER BY key").rows(Breaker, failures=_failures.decode)
+breakers = Sql(f"{_BREAKERS} ORDER BY key").rows(Breaker, failures=_failures.decode, lasting=bool)
 """Return all breakers with a row, which are few."""
 
 
@@ -37,18 +37,34 @@ WHERE b.key = ? AND b.state = 'half_open'
 """
 
 
-def closed_for(conn: apsw.Connection, keys: tuple[str, ...], agent: str) -> Breaker | None:
-    """Return the first breaker among ``keys`` that blocks ``agent``, or None. A breaker does not
-    block the agent that probes it.
-    """
+def shut_for(conn: apsw.Connection, keys: tuple[str, ...], agent: str) -> list[Breaker]:
+    """Return the breakers among ``keys`` that block ``agent``. A breaker does not block the agent that probes it."""
+    found = (breaker(conn, key) for key in keys)
+    shut = [one for one in found if one is not None and one.state != "closed"]
+    return [one for one in shut if (conn.execute(PROBER, (one.key,)).get or "") != agent]
+
+
+def claim_probes(tx: Transaction, keys: Sequence[str], number: int) -> None:
+    """Make instruction ``number`` the probe of the breakers of ``keys``, unless another one was faster."""
     for key in keys:
-        found = breaker(conn, key)
-        if found is None or found.state == "closed":
-            continue
-        row = conn.execute(PROBER, (key,)).fetchone()
-        if row is None or row[0] != agent:
-            return found
-    return None
+        found = breaker(tx.conn, key)
+        if found is not None and found.is_due(tx.now_ms):
+            _put(tx, policy.probing(found, number))
+
+
+def close_model(tx: Transaction, new: Breaker) -> None:
+    """Store the breaker that closes a model, and let the work that waits for it choose another model."""
+    _put(tx, new)
+    wake(tx, (waiter.number for waiter in waits.waiting_for(tx.conn, new.key)))
+    for agent in waits.held_by(tx.conn, new.key):
+        _release(tx, agent, tx.now_ms)
+
+
+def forget_closed(tx: Transaction) -> None:
+    """Close the lasting breakers, so that the next attempts ask their first models again."""
+    for found in breakers(tx.conn):
+        if found.lasting:
+            close(tx, found.key)
 
 
 probed_by = Sql("""
@@ -68,10 +84,10 @@ class ProviderFailure(msgspec.Struct, frozen=True):
 
 
 PUT: Final = """
-INSERT INTO breakers (key, reason, state, open_until_ms, opens, failures, probe, changed_ms)
-VALUES (:key, :reason, :state, :open_until_ms, :opens, :failures, :probe, :now)
+INSERT INTO breakers (key, reason, state, open_until_ms, opens, failures, probe, lasting, changed_ms)
+VALUES (:key, :reason, :state, :open_until_ms, :opens, :failures, :probe, :lasting, :now)
 ON CONFLICT (key) DO UPDATE SET reason = :reason, state = :state, open_until_ms = :open_until_ms, opens = :opens,
-  failures = :failures, probe = :probe, changed_ms = :now
+  failures = :failures, probe = :probe, lasting = :lasting, changed_ms = :now
 """
 
 
@@ -96,6 +112,8 @@ ABOVE: Final = "SELECT 1 FROM breakers WHERE state <> 'closed' AND key || '/' = 
 def probe(tx: Transaction, key: str) -> None:
     """Let the first instruction that waits for ``key`` probe the provider; close the breaker if none waits.
 
+    A lasting breaker stays open then.
+
     A model is not probed while the breaker of its account is open: that breaker would block the probe, and the probes
     of both breakers would block each other forever.
     """
@@ -104,7 +122,8 @@ def probe(tx: Transaction, key: str) -> None:
         return
     row = tx.conn.execute(NEXT_WAITER, (key,)).fetchone()
     if row is None:
-        close(tx, key)
+        if not found.lasting:
+            close(tx, key)
         return
     number, agent = row
     _put(tx, policy.probing(found, number))

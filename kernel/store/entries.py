@@ -19,7 +19,7 @@ from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, rfc3339
 from protocol.api.instructions import CallInfo, EntryInfo, EntryList, PromptPart
 from protocol.instruction import Usage
-from protocol.ipc import Entry, Shown, ToolCall, Turn
+from protocol.ipc import NULL, Entry, Shown, ToolCall, Turn
 from protocol.names import approval_id, number_of
 from protocol.tools import SERVER_PREFIX
 
@@ -80,8 +80,24 @@ def of(conn: apsw.Connection, instruction: str, first: int = 0, end: int = END) 
     return tuple(_decoder.decode(row[0]) for row in rows)
 
 
+FOREIGN: Final = """
+SELECT e.k FROM entries AS e CROSS JOIN attempts AS a ON a.instruction = e.instruction AND a.epoch = e.epoch
+WHERE e.instruction = ? AND e.kind = 'reply' AND a.model <> ?
+"""
+
+
+def for_model(conn: apsw.Connection, instruction: str, first: int, *, model: str) -> tuple[Entry, ...]:
+    """Return the entries from ``first`` on for an attempt with ``model``, without the native replies of other models.
+
+    Another provider of the same dialect may refuse them, and so may another model its reasoning.
+    """
+    foreign = {k for (k,) in conn.execute(FOREIGN, (number_of(instruction, "i"), model))} if model else set()
+    found = of(conn, instruction, first)
+    return tuple(msgspec.structs.replace(one, native=NULL) if one.k in foreign else one for one in found)
+
+
 class FrozenPrompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Prompt that was sent. Its entries can be replayed only to the same backend and dialect.
+    """Prompt that was sent. Only the same backend and dialect can replay its entries; backend sdk converts them.
 
     ``dialect`` is the provider's, empty for a backend without model calls. ``source_text`` is the
     message as sent, if ``message`` differs. ``anew``: the prompt was rebuilt, because a program's
@@ -105,6 +121,15 @@ class FrozenPrompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 _decode: Final = msgspec.json.Decoder(FrozenPrompt).decode
+
+
+def last_text(conn: apsw.Connection, instruction: str) -> str:
+    """Return the last non-empty text of a reply since the last note; "" without one."""
+    for entry in reversed(of(conn, instruction)):
+        if entry.kind == "note" or (entry.kind == "reply" and entry.text):
+            return entry.text if entry.kind == "reply" else ""
+    return ""
+
 
 PREFIX: Final = "SELECT b.body, b.part FROM instructions AS i JOIN blobs AS b ON b.hash = i.prefix WHERE i.id = ?"
 

@@ -99,6 +99,7 @@ HOLDINGS: Final = (
         restored="ended: tokens are void",
     ),
     Holding("quotas", "instruction"),
+    Holding("exchanges", "instruction", DELETE, text=("model",)),
     Holding(
         "approvals", "space", DELETE, ends=True, agents=("agent",), names=("name",),
         text=("tool", "input", "why", "reason"), restored="asked again", park=_UNAPPROVED,

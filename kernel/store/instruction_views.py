@@ -9,12 +9,21 @@ import msgspec
 
 from kernel.store import rows
 from kernel.store.approvals import expires_at, of_instruction
+from kernel.store.entries import decode_done
 from kernel.store.instructions import CHAIN, AgentInSpace, InstructionStatus, of_row, standing
 from kernel.store.rows import WHOLE, RowPage, with_usage
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from kernel.store.work_notes import handed_over
-from protocol.api.instructions import AttemptInfo, FailedCall, InstructionInfo, QueueReport, QueueRow, StepInfo
-from protocol.instruction import LANES
+from protocol.api.instructions import (
+    AttemptInfo,
+    FailedCall,
+    InstructionInfo,
+    ModelUse,
+    QueueReport,
+    QueueRow,
+    StepInfo,
+)
+from protocol.instruction import LANES, Usage
 from protocol.ipc import Refusal, Shown
 from protocol.names import instruction_id, message_id, name_of, number_of, place_of
 
@@ -104,6 +113,9 @@ INFO: Final = """
 SELECT i.name AS agent, i.space, i.state AS status, i.lane, i.result_text AS text, i.error_class, i.cause,
   i.manifest AS prompt_manifest, i.preempted, i.promoted, i.continues, i.enqueued_ms AS enqueued_at, i.message,
   i.attempts + i.crashes AS tried,
+  coalesce((SELECT a.model FROM entries AS e CROSS JOIN attempts AS a ON a.instruction = e.instruction
+      AND a.epoch = e.epoch AND a.model IS NOT NULL
+    WHERE e.instruction = i.id AND e.kind = 'reply' ORDER BY e.k DESC LIMIT 1), i.model, '') AS model,
   i.input_tokens, i.output_tokens, i.cache_read_tokens, i.cache_write_tokens, i.cost_usd
 FROM instructions AS i WHERE i.id = ?
 """
@@ -113,6 +125,24 @@ SELECT row_number() OVER (ORDER BY epoch) AS n, epoch, started_ms AS started_at,
   node, nullif(stderr_tail, '') AS stderr_tail
 FROM attempts WHERE instruction = ? ORDER BY epoch
 """
+
+MODELS: Final = "SELECT epoch, model FROM attempts WHERE instruction = ? AND model IS NOT NULL"
+
+USAGES: Final = """
+SELECT e.epoch, CASE WHEN e.blob IS NULL THEN e.body ELSE b.body END
+FROM entries AS e LEFT JOIN blobs AS b ON b.hash = e.blob
+WHERE e.instruction = ? AND e.epoch > 0 AND e.kind IN ('reply', 'session') ORDER BY e.k
+"""
+
+
+def models_used(conn: apsw.Connection, number: int | None) -> dict[int, tuple[ModelUse, ...]]:
+    """Return the models of each attempt, by epoch, with their usage."""
+    spent: dict[int, Usage] = {}
+    for epoch, body in cast("list[tuple[int, bytes]]", conn.execute(USAGES, (number,)).fetchall()):
+        spent[epoch] = spent.get(epoch, Usage()).plus(decode_done(body).usage or Usage())
+    found = cast("list[tuple[int, str]]", conn.execute(MODELS, (number,)).fetchall())
+    return {epoch: (ModelUse(model=model, usage=spent.get(epoch, Usage())),) for epoch, model in found}
+
 
 STEPS: Final = """
 SELECT row_number() OVER (ORDER BY e.k),
@@ -142,16 +172,15 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
     approval = waiting.wait_key if waiting.waits_for == "approval" else None
     steps = cast("list[tuple[int, int, int]]", conn.execute(STEPS, (number,)).fetchall())
     failed = failed_calls(conn, number)
+    found = conn.execute(ATTEMPTS, (number,))
+    attempts = rows.all_(found, ATTEMPTS, AttemptInfo, started_at=rfc3339, ended_at=optional_rfc3339)
+    models = models_used(conn, number)
     joined = tuple(message_id(seq) for (seq,) in conn.execute(MESSAGES, (number,)))
     first = message_id(columns.pop("message"))
     return InstructionInfo(
         **columns,
         id=id,
-        attempts=tuple(
-            rows.all_(
-                conn.execute(ATTEMPTS, (number,)), ATTEMPTS, AttemptInfo, started_at=rfc3339, ended_at=optional_rfc3339
-            )
-        ),
+        attempts=tuple(msgspec.structs.replace(one, models=models.get(one.epoch, ())) for one in attempts),
         steps=tuple(
             StepInfo(n=n, attempt=attempt, at=rfc3339(at), failed=failed.get(n, ())) for n, attempt, at in steps
         ),

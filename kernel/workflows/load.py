@@ -59,14 +59,12 @@ _REF_OWN: Final = (
     "limits",
     "command",
 )
-_REFUSED: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
-    {
-        (WorkflowDefinition, "context"): ("unknown key 'context'", "write workspace"),
-        **{(Ref, key): (f"a ref cannot override {key}", _OWN) for key in _REF_OWN},
-        (RefPrompt, "system"): ("a ref cannot override prompt.system", "write append: to add to the agent's prompt"),
-        (RefPrompt, "system_file"): ("a ref cannot override prompt.system_file", "write append: to add to it"),
-    }
-)
+_REFUSED: Final[Mapping[tuple[type, str], tuple[str, str]]] = {
+    (WorkflowDefinition, "context"): ("unknown key 'context'", "write workspace"),
+    **{(Ref, key): (f"a ref cannot override {key}", _OWN) for key in _REF_OWN},
+    (RefPrompt, "system"): ("a ref cannot override prompt.system", "write append: to add to the agent's prompt"),
+    (RefPrompt, "system_file"): ("a ref cannot override prompt.system_file", "write append: to add to it"),
+}
 
 WORKFLOW_SHAPES: Final = TypeRules(
     short_forms=MappingProxyType(

@@ -153,7 +153,7 @@ def check_asked(loaded: LoadedWorkflow, run: RunOptions | None) -> RunOptions:
     unknown = [one.name for one in limited if not has_price(one.definition, loaded.project)]
     if unknown:
         named = (one for one in limited if one.name in unknown)
-        names = ", ".join(f"{one.name} ({one.definition.model or one.definition.backend})" for one in named)
+        names = ", ".join(f"{one.name} ({one.definition.first_model or one.definition.backend})" for one in named)
         raise Refused("bad_request", f"a budget in USD needs prices, which are unknown for {names}", NO_PRICE_HINT)
     uncounted = [
         f"{one.name} ({' '.join(one.definition.command[:1])})"

@@ -123,7 +123,7 @@ def _union(name: str, parts: Sequence[SoloMember], notes: list[str]) -> AgentDef
     extras = [one.cli for one in definitions if one.backend == lead.backend]
     # The folder of the project is the default, so it is not listed alone.
     folders = _distinct(one.skills or (HOME,) for one in definitions if "skills" in one.tools or one.skills)
-    is_mock = MOCK in (lead.backend, lead.model.partition("/")[0])
+    is_mock = MOCK in (lead.backend, lead.first_model.partition("/")[0])
     approval: Approval = STRICTER[max(STRICTER.index(one.approval) for one in definitions)]
     _tell(notes, "approval", parts, lambda one: one.approval, approval)
     sandbox: Literal["off", "on"] = "on" if any(one.sandbox == "on" for one in definitions) else "off"
@@ -181,7 +181,7 @@ def _union(name: str, parts: Sequence[SoloMember], notes: list[str]) -> AgentDef
 
 def _engine(definition: AgentDefinition) -> str:
     login = " with your login" if definition.login else ""
-    return f"{definition.backend} {definition.model}".strip() + login
+    return f"{definition.backend} {', '.join(definition.models)}".strip() + login
 
 
 def _tell(

@@ -20,7 +20,8 @@ class AgentSettings(Ask, frozen=True, kw_only=True):
 class AgentRequest(AgentSettings, frozen=True, kw_only=True):
     """POST /agents: agent created at run time. It survives crashes and ends with a clean stop of the kernel."""
 
-    model: str
+    model: str | tuple[str, ...]
+    """Model, or a list of models in order of preference."""
     name: str | None = None
 
 

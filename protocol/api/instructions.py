@@ -36,6 +36,13 @@ class BulkRequest(Ask, frozen=True, kw_only=True):
     """Report the effect without any change."""
 
 
+class ModelUse(Body, frozen=True, kw_only=True):
+    """Model that an attempt used, with the usage of its answers."""
+
+    model: str
+    usage: Usage
+
+
 class AttemptInfo(Body, frozen=True, kw_only=True):
     """Attempt of an instruction. ``exit`` is the worker's exit code, or the name of the signal that killed it."""
 
@@ -49,6 +56,8 @@ class AttemptInfo(Body, frozen=True, kw_only=True):
     """Node of the attempt. "" is the kernel's machine."""
     stderr_tail: str | None = None
     """End of the worker's standard error, at most 64 KiB, of a failed attempt."""
+    models: tuple[ModelUse, ...] = ()
+    """Model of the attempt with its usage. Empty until the worker has started."""
 
 
 class FailedCall(Body, frozen=True, kw_only=True):
@@ -108,6 +117,8 @@ class InstructionInfo(InstructionSummary, frozen=True, kw_only=True, tag_field="
     steps: tuple[StepInfo, ...]
     usage: Usage
     text: str
+    model: str = ""
+    """Model that answered last, or else the model of the last attempt. A backend without a model: its name."""
     error_class: ErrorClass | None = msgspec.field(default=None, name="class")
     cause: str | None = None
     prompt_manifest: tuple[str, ...] = ()
@@ -229,6 +240,34 @@ class EntryList(Page, frozen=True, kw_only=True):
     messages: tuple[Message, ...] = ()
     """Details of an instruction that waits for a person: the last messages that ask."""
     schema: str = "awk/entries/1"
+
+
+class WireExchange(Body, frozen=True, kw_only=True):
+    """Recorded exchange with a model provider, without secrets: JSON, or text that is not JSON.
+
+    Of requests over 1 MiB, long texts are ``0000``; of responses, the first 4 MiB are recorded.
+    """
+
+    n: int
+    attempt: int
+    at: str
+    model: str
+    request: Any
+    response: Any
+    """Null if there was no response; then ``status`` is null as well."""
+    status: int | None
+    ms: int
+
+
+class WireReport(Page, frozen=True, kw_only=True):
+    """GET /instructions/:id/wire, ``awk show INSTRUCTION --wire``: recorded exchanges in order.
+
+    Empty unless the key ``recording`` of the agent or project is set. Pass ``next`` as ``after``.
+    """
+
+    id: str
+    exchanges: tuple[WireExchange, ...]
+    schema: str = "awk/wire/1"
 
 
 class InstructionsChanged(Document, frozen=True, kw_only=True):

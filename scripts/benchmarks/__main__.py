@@ -14,6 +14,7 @@ GROUPS: Final = {
     **{name: name for name in ("workers", "fleet", "replies")},
     "model": "model_calls",
     "http": "http_rates",
+    "gateway": "gateway",
     **{name: name for name in ("commands", "agents", "collaboration", "landings", "scheduling", "prompts")},
     **{name: name for name in ("recall", "indexing", "peers", "nodes", "standby", "wakeups")},
 }

@@ -20,6 +20,7 @@ from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.registration import register
 from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.api.server import serve
+from kernel.gateway.gateway import Gateway
 from kernel.git.branches import BranchStatus, TakeMode, Tip
 from kernel.git.repository import Repository
 from kernel.operations.context import (
@@ -383,6 +384,8 @@ async def serve_kernel(
     on_disk: bool = False,
     answer_seconds: float = ANSWER_SECONDS,
     now_ms: int = 1_700_000_000_000,
+    listener: socket.socket | None = None,
+    waiting: Iterable[tuple[socket.socket, bytes]] = (),
 ) -> AsyncGenerator[ServedKernel, None]:
     """A served kernel for the length of the block; leaving it stops it as a kernel stops.
 
@@ -395,7 +398,7 @@ async def serve_kernel(
     reader = Reader(database=database)
     catalog = Catalog(root / "project")
     contexts = PersonalContexts(catalog, root / "state/contexts")
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = listener or socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     shutdown = RecordedShutdown()
     built = ServedKernel(port, shutdown.asked)
@@ -476,6 +479,7 @@ async def serve_kernel(
             ),
             shutdown=cast(ShutdownSignal, shutdown),
             upgrade=cast(Upgrade, NoUpgrade()),
+            gateway=Gateway(f"http://127.0.0.1:{port}", {} if environ is None else environ, str(root)),
         ),
         nodes=NodeAccess(cast(Nodes, NoNodes()), NodeDoor()),
         memory=MemoryAccess(
@@ -483,6 +487,7 @@ async def serve_kernel(
             vectors=EmbeddingClient(
                 files=TrustedFiles(catalog, environ or {}, ProjectTrust(kept=lambda: kept(built.grants))),
                 asking=EmbeddingProcess(launcher, dict),
+                gateway=Gateway("http://x", {}, str(root)),
                 state_dir=root / "state",
                 now=lambda: 0.0,
             ),
@@ -495,7 +500,7 @@ async def serve_kernel(
     )
 
     async def serving(*, task_status: trio.TaskStatus[None]) -> None:
-        await serve(services, listener, task_status=task_status)
+        await serve(services, listener, waiting, task_status=task_status)
         built.served.set()
 
     async with trio.open_nursery() as nursery:

@@ -32,7 +32,8 @@ for line in sys.stdin:
         case "session/new": say({"sessionId": "s1"})
         case "session/prompt" if "wait" in frame["params"]["prompt"][0]["text"]: waiting = frame
         case "session/prompt" if "spend" in frame["params"]["prompt"][0]["text"]:
-            request = urllib.request.Request(os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", b'{"stream": true}')
+            body, fields = b'{"stream": true, "model": "m"}', {"x-api-key": os.environ["ANTHROPIC_API_KEY"]}
+            request = urllib.request.Request(os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", body, fields)
             urllib.request.urlopen(request).read()
             open("frames.log", "a").write("spent\\n")
         case "session/prompt": say({"stopReason": "end_turn"})
@@ -152,6 +153,7 @@ def started(project: Project, program: ProgramSubject, api: ScriptedApi, folder:
     (folder / "bin").mkdir()
     place(folder / "bin" / program.binary, f'exec {shlex.join(program.installed() or [])} "$@"')
     env = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", **variables}
+    project.write("moniro.yaml", f"providers: {{ scripted: {{ base_url: '{api.openai_url}' }} }}\n")
     assert project.awk("start", env=env).code == 0
 
 

@@ -46,7 +46,7 @@ def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(confining:
         f"find {home} -name daemon.json",
         f"ln -s {state}/admin.json link && cat link",
         f"mount --bind {state} . || unshare -Ur mount --bind {state} .",
-        f"touch {project.root}/.agents/mallory.yaml",
+        f"touch {project.root}/.agents/intruder.yaml",
         "mv .git .git.old; cp -r .git.old .git; echo hostile > .git/config",
         "mkdir evil; echo $PWD/evil > .git/commondir; echo hostile > .git/config.worktree",
         *(
@@ -69,7 +69,7 @@ def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(confining:
     assert "canary-of-the-home" not in stolen
     assert "Bearer" not in stolen
     assert (project.root / "own.txt").read_text() == "own\n"
-    assert not (project.root / ".agents/mallory.yaml").exists()
+    assert not (project.root / ".agents/intruder.yaml").exists()
     its_own = {*before, "own.txt", "stolen.txt", "link", "evil", ".git.old"}
     wait_until(lambda: {path.name for path in project.root.iterdir()} <= its_own)  # the rest goes with the attempt
 

@@ -75,6 +75,12 @@ def _last(said: list[tuple[str, str]], sender: str) -> str:
 VERDICT = ROOT / "examples" / "verdict"
 
 
+def test_the_second_model_of_an_example_answers(project: Project) -> None:
+    shutil.copytree(ROOT / "examples" / "models", project.root, dirs_exist_ok=True)
+    assert "The second model answered." in project.awk("send", "writer", "hi", "--wait").out
+    assert "mock/second" in project.awk("show", "i1").out
+
+
 @pytest.fixture
 def team(shared_kernel: Project) -> Project:
     shutil.copytree(VERDICT, shared_kernel.root, dirs_exist_ok=True)

@@ -142,6 +142,22 @@ def test_with_consent_its_program_has_exactly_that_file(desk: Desk) -> None:
     }
 
 
+@pytest.mark.promise("P27", "P35")
+def test_requests_with_a_login_are_counted_and_the_budget_holds_between_reports(desk: Desk) -> None:
+    desk.project.write(".agents/alice.yaml", f"{AGENT}budget: {{ tokens: 4000 }}\nmax_tokens: 100\n")
+    (desk.notes / "ask").touch()
+    with ScriptedApi(otherwise=Say(text="hello", input_tokens=1500)) as api:
+        desk.environ["ANTHROPIC_BASE_URL"] = api.url
+        desk.start()
+        ended = desk.project.ended(desk.project.send("alice"))
+        usage = desk.project.awk("stats", "--json").json()["total"]["usage"]
+        assert desk.project.awk("stop", "--yes").code == 0
+    assert (ended["status"], ended["cause"]) == ("incomplete", "budget")
+    assert {request.headers["authorization"] for request in api.requests} == {"Bearer sk-ant-oat01-decoy"}
+    assert {request.headers.get("x-api-key") for request in api.requests} == {None}
+    assert (len(api.requests), usage["input_tokens"], usage["output_tokens"]) == (3, 4500, 15)
+
+
 SECRETS: Final = {"claude": "sk-ant-oat01-decoy", "codex": "sk-decoy-codex", "opencode": "sk-decoy-opencode"}
 SONNET, GPT = "anthropic/claude-sonnet-4-5", "openai/gpt-5.5"
 
@@ -189,6 +205,7 @@ def test_the_real_ones_work_with_a_login(
     secret = token or SECRETS[name]
     shown = {request.headers.get("authorization") or request.headers.get("x-api-key") for request in api.requests}
     assert shown <= {secret, f"Bearer {secret}"} and shown
+    assert {request.headers["accept-encoding"] for request in api.requests} == {"identity"}  # they pass the gateway
     assert json.dumps(api.requests[0].body).count("says the canary") == 1
     assert found == ({FILES[name]} if token is None else set())
     assert fingerprint(project.home) == before

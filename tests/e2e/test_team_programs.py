@@ -141,17 +141,18 @@ def at_work(
     env = {**environ(folder), "AGENT_WORKER_BWRAP": BWRAP or ""}
     with ExitStack() as stack:
         apis = {name: stack.enter_context(Model(moves)) for name, moves in scripts(engines, second).items()}
+        texts: dict[Path, str] = {}
         for engine in (CLAUDE, CODEX):
             link_as_installed(engine, folder / "bin")
+            shutil.rmtree(project.root / ".agents")  # init does not mix its files with others
             made = project.awk("init", "--example", "team", "--backend", engine.name, "-m", SCRIPTED)
             assert made.code == 0, made.err
-            for name, wanted in engines.items():
+            for name in (name for name, wanted in engines.items() if wanted is engine):
                 file = project.root / f".agents/{name}.yaml"
-                if f"backend: {engine.name}" in file.read_text("utf-8"):
-                    if wanted is not engine:
-                        file.unlink()  # the next one writes it
-                        continue
-                    set_up(file, engine, apis[name], confined=confined)
+                set_up(file, engine, apis[name], confined=confined)
+                texts[file] = file.read_text("utf-8")
+        for file, text in texts.items():
+            file.write_text(text, "utf-8")
         yield env
 
 

@@ -3,6 +3,7 @@
 import http.client
 import json
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,7 @@ from protocol.discovery import VERSION
 from tests.e2e.processes import wait_until
 from tests.e2e.versions import append, make_version
 from tests.project import TRUST, Project
+from tests.worker.scripted_api import Call, Say, ScriptedApi
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="an exec keeps what a file in memory holds")
 
@@ -72,6 +74,33 @@ def test_an_agent_at_work_goes_on_where_it_was(project: Project) -> None:
     assert [after[name] for name in ("pid", "port", "token")] == [before[name] for name in ("pid", "port", "token")]
     finishes(project, instruction)
     assert project.ended(instruction)["text"] == "finished"
+
+
+@pytest.mark.promise("P92")
+def test_a_model_request_is_finished_before_and_a_new_one_is_answered_after(project: Project) -> None:
+    """alice's answer is on its way, so the upgrade waits; bob asks meanwhile, and the next kernel has his request."""
+    hold = threading.Event()
+    command = json.dumps({"command": "touch began; while [ ! -e go ]; do sleep 0.02; done"})
+    with ScriptedApi([Say(calls=(Call("bash", command),))], Say(text="fine", hold=hold)) as api:
+        for name in ("alice", "bob"):
+            where = {"name": "scripted", "base_url": api.anthropic_url, "dialect": "anthropic", "api_key": "$A_KEY"}
+            keys = "prompt: {system: hi}\ntools: [bash]\napproval: auto\n"
+            project.write(f".agents/{name}.yaml", f"model: scripted/m\nprovider: {json.dumps(where)}\n{keys}")
+        assert project.awk("start", "--trust", env={"A_KEY": "sk-canary"}).code == 0
+        bob = project.send("bob")
+        wait_until((project.root / "began").exists)
+        alice = project.send("alice")
+        wait_until(lambda: len(api.requests) == 2)
+        project.ask("POST", "/upgrade", {})
+        wait_until(lambda: project.ask("GET", "/upgrade")["state"] == "waiting")
+        (project.root / "go").touch()
+        wait_until(lambda: "tool" in str(project.ask("GET", f"/instructions/{bob}/entries")))
+        assert len(api.requests) == 2
+        hold.set()
+        wait_until(lambda: project.ask("GET", "/upgrade")["state"] in ("done", "failed"), seconds=90)
+        assert project.ask("GET", "/upgrade")["state"] == "done"
+        assert [attempts_of(project, one) for one in (alice, bob)] == [(1, ["done"])] * 2
+    assert len(api.requests) == 3
 
 
 @pytest.mark.long("tests/kernel/services/test_handover.py, tests/kernel/procs/test_handed_over.py")

@@ -262,3 +262,23 @@ def test_on_a_terminal_the_lines_stand_below_a_clean_log() -> None:
     assert [line for line in shown if line] == ["a line of the log", "yes or no? another"]
     assert "\x1b[2J" not in err.written
     assert all(len(line) < 40 for line in err.written.replace("\r", "\n").split("\n") if "step" in line)
+
+
+def test_recorded_requests_are_shown_as_they_were_with_escapes(cli: Cli, kernel: KernelDouble) -> None:
+    told = {"n": 1, "attempt": 2, "at": AT, "model": "m1", "status": 200, "ms": 7}
+    lost = {**told, "n": 2, "status": None, "request": {"model": "m1"}, "response": None}
+    found = [{**told, "request": {"model": "m1"}, "response": "data: \x1b[31mred"}, lost]
+    report = {"schema": "awk/wire/1", "id": "i7", "exchanges": found, "total": 2, "next": None}
+    kernel.answers["GET /instructions/i7/wire"] = report
+    assert cli("show", "i7", "--wire", "--json").json() == report
+    shown = cli("show", "i7", "--wire").out
+    assert "\x1b" not in shown and shown.count('"model": "m1"') == 2
+    assert f"#1 attempt 2, {AT}, m1, status 200, 7 ms" in shown
+    assert f"#2 attempt 2, {AT}, m1, no response, 7 ms" in shown
+
+
+def test_where_nothing_was_recorded_the_key_is_named(cli: Cli, kernel: KernelDouble) -> None:
+    kernel.answers["GET /instructions/i7/wire"] = {"schema": "awk/wire/1", "id": "i7", "exchanges": [], "total": 0}
+    assert "recording: on" in cli("show", "i7", "--wire").out
+    assert cli("show", "r7", "--wire").code == 2
+    assert cli("show", "i7", "--wire", "--steps").code == 2

@@ -12,6 +12,7 @@ import trio
 
 from kernel.agents.registration import register
 from kernel.agents.trust import ProjectTrust, TrustedFiles
+from kernel.gateway.gateway import Gateway
 from kernel.operations.context import Services
 from kernel.policy.scheduling import STARVATION_MS, WorkerLimits
 from kernel.procs.launcher import Launcher
@@ -20,6 +21,7 @@ from kernel.services.budgets import Admission, BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.conversation import AttemptServices
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
+from kernel.services.model_requests import ModelGateway
 from kernel.services.runs import Retention, Runs, concerns_no_run
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import WAKING, Deadlines, Schedules
@@ -85,6 +87,7 @@ class Kernel:
                 paths=AttemptPaths(state=project_folder.root / ".state", home=project_folder.root / ".state"),
             ),
             completer=Completer(writer=self.writer, now_ms=self.now_ms, jitter=chance.random),
+            models=ModelGateway(gateway=Gateway("http://kernel", {}, str(project_folder.root)), environ={}),
         )
         self.attempts = Attempts(services)
         self.dispatcher = Dispatcher(

@@ -24,8 +24,8 @@ UNTOLD_COMMANDS: Final = (
 )  # fmt: skip
 """Those that need a repository of skills, a standby, a program, or more of the machine."""
 UNTOLD_EVENTS: Final = (
-    "gap", "kernel.service_failed", "kernel.upgrade_failed", "kernel.upgraded", "lagged", "schedule.untrusted",
-    "wakeup.coalesced", "worker.log",
+    "gap", "kernel.service_failed", "kernel.upgrade_failed", "kernel.upgraded", "lagged", "model.fallback",
+    "schedule.untrusted", "wakeup.coalesced", "worker.log",
 )  # fmt: skip
 """Those that need failures, slow readers, schedules, or an upgrade."""
 

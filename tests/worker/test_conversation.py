@@ -48,7 +48,11 @@ def test_a_note_is_a_turn_of_the_user_and_parts_no_call_from_its_result() -> Non
     """On resume new context is appended as a note; never split a tool call from its result."""
     asked = anthropic.messages(conversation(*BETWEEN))
     assert [turn["role"] for turn in asked] == ["user", "assistant", "user", "assistant"]
-    assert [block.get("tool_use_id") or block["text"] for block in asked[2]["content"]] == ["a0", "b0", "continue"]
+    assert [block.get("tool_use_id") or block["text"] for block in asked[2]["content"]] == [
+        "c00000000",
+        "c00000001",
+        "continue",
+    ]
     said = openai.messages(conversation(*BETWEEN))
     assert [turn["role"] for turn in said] == ["system", "user", "assistant", "tool", "tool", "user", "assistant"]
     assert said[5]["content"] == "continue"

@@ -13,6 +13,7 @@ from worker.models.model import (
     cause_in,
     cause_of,
     codes_in,
+    limit_reset,
     message_in,
     retry_after,
 )
@@ -31,6 +32,7 @@ DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
         (500, (), "overloaded"),
         (402, (), "quota"),
         (429, ("insufficient_quota",), "quota"),
+        (502, ("provider_unreachable",), "network"),
         (429, ("enforced_spend_limit_reached", "rate_limit_error"), "quota"),
         (401, (), "auth"),
         (403, (), "auth"),
@@ -126,6 +128,31 @@ def test_codes_and_words_are_found_in_any_error_body(body: object, codes: tuple[
 def test_retry_after_is_read_as_seconds_or_as_a_date(headers: dict[str, str], expected: float | None) -> None:
     """RFC 9110 10.2.3, and what providers send instead; it is a floor, so it is never made shorter."""
     assert retry_after(headers) == expected
+
+
+NOON = {"date": "Sun, 29 Nov 2026 12:00:00 GMT"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"anthropic-ratelimit-tokens-reset": "2026-11-29T12:01:30Z", **NOON}, 90.0),
+        ({"anthropic-ratelimit-tokens-reset": "2026-11-29T11:00:00Z", **NOON}, 0.0),
+        ({"x-ratelimit-reset-requests": "8.64s", "x-ratelimit-reset-tokens": "6m0s"}, 360.0),
+        ({"X-RateLimit-Reset-Tokens": "1d2h3m4s5ms"}, 93784.005),
+        ({"x-ratelimit-reset-requests": "1h", "x-ratelimit-remaining-requests": "5",
+          "x-ratelimit-reset-tokens": "120ms", "x-ratelimit-remaining-tokens": "0"}, 0.12),
+        ({"anthropic-ratelimit-requests-reset": "2099-01-01T00:00:00Z", **NOON}, RETRY_AFTER_LIMIT_SECONDS),
+        ({"x-ratelimit-reset-tokens": "soon"}, None),
+        ({"x-ratelimit-reset-tokens": "-5"}, 0.0),
+        ({"x-ratelimit-reset-tokens": ""}, None),
+        ({"anthropic-ratelimit-tokens-reset": "2026-11-29T12:01:30"}, None),
+        ({"x-ratelimit-limit-tokens": "5"}, None),
+        ({}, None),
+    ],
+)  # fmt: skip
+def test_a_rate_limit_names_its_reset(headers: dict[str, str], expected: float | None) -> None:
+    assert limit_reset(headers) == (None if expected is None else pytest.approx(expected))
 
 
 @pytest.mark.promise("P12")

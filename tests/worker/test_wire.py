@@ -13,7 +13,7 @@ from protocol.instruction import Usage
 from protocol.ipc import Entry, Json, ToolCall, Turn
 from tests.worker.fake_kernel import make_start
 from worker.conversation import Conversation
-from worker.models import anthropic, openai
+from worker.models import anthropic, openai, openai_responses
 from worker.models.model import Failed
 
 USE: dict[str, Any] = {"type": "tool_use", "id": "u", "name": "t", "input": {}}
@@ -220,10 +220,56 @@ def test_a_reply_of_the_other_dialect_is_told_in_neutral_form() -> None:
     entry = Entry(k=0, kind="reply", text="hi", calls=(call,), native=Json(b'{"anthropic":[]}'), stop_reason="tool_use")
     talk = conversation(entry, Entry(k=1, kind="tool", text="ok", call_id="u"))
     said, answered = openai.messages(talk)[2:]
-    assert said["tool_calls"][0] == {"id": "u", "type": "function", "function": {"name": "t", "arguments": '{"a":1}'}}
-    assert answered == {"role": "tool", "tool_call_id": "u", "content": "ok"}
+    function = {"name": "t", "arguments": '{"a":1}'}
+    assert said["tool_calls"][0] == {"id": "c00000000", "type": "function", "function": function}
+    assert answered == {"role": "tool", "tool_call_id": "c00000000", "content": "ok"}
     entry = Entry(k=0, kind="reply", text="hi", calls=(call,), native=Json(b'{"openai":{}}'), stop_reason="tool_use")
     assert [part["type"] for part in anthropic.messages(conversation(entry))[1]["content"]] == ["text", "tool_use"]
+
+
+NATIVES = {
+    "anthropic": b'{"anthropic":[{"type":"thinking","thinking":"hm","signature":"s"},'
+    b'{"type":"tool_use","id":"toolu_1","name":"t","input":{"a":1}}]}',
+    "openai": b'{"openai":{"role":"assistant","content":null,"reasoning_content":"hm","tool_calls":'
+    b'[{"id":"functions.t:0","type":"function","function":{"name":"t","arguments":"{}"}}]}}',
+    "openai-responses": b'{"openai-responses":[{"type":"reasoning"},{"type":"function_call","call_id":"fc"}]}',
+}
+
+
+@pytest.mark.parametrize("spoken", NATIVES)
+@pytest.mark.parametrize("asked", NATIVES)
+def test_a_conversation_goes_on_at_another_api(spoken: str, asked: str) -> None:
+    """Calls, failed results, notes and replies that were cut: every id that is answered was asked, and none twice."""
+    if spoken == asked:
+        return
+    calls = tuple(ToolCall(id="functions.t:0", name="t", args=Json(args)) for args in (b'{"a":1}', b'"broken"'))
+    entries = [
+        Entry(k=0, kind="reply", text="hi", calls=calls, native=Json(NATIVES[spoken]), stop_reason="tool_use"),
+        Entry(k=1, kind="tool", text="ok", call_id="functions.t:0"),
+        Entry(k=2, kind="tool", text="failed", call_id="functions.t:0", is_error=True),
+        Entry(k=3, kind="note", text="look here"),
+        Entry(k=4, kind="reply", text="I", native=Json(NATIVES[spoken]), stop_reason="max_tokens"),
+        Entry(k=5, kind="note", text="continue"),
+        Entry(k=6, kind="reply", calls=calls[:1], native=Json(NATIVES[spoken]), stop_reason="tool_use"),
+        Entry(k=7, kind="tool", text="again", call_id="functions.t:0"),
+    ]
+    talk = conversation(*entries)
+    made = {"anthropic": anthropic.messages, "openai": openai.messages, "openai-responses": openai_responses.items}[
+        asked
+    ](talk)
+    text = json.dumps(made)
+    for word in ("thinking", "reasoning", "signature", "functions.t", "toolu_1"):
+        assert word not in text
+    ids = ["c00000000", "c00000001", "c00006000"]
+    assert [text.count(f'"{one}"') for one in ids] == [2, 2, 2]
+    told = [text.index(word) for word in ('"ok"', '"failed"', "look here", '"I"', "continue", '"again"')]
+    assert told == sorted(told)
+    assert all(
+        json.loads(one["arguments"]) in ({"a": 1}, {})
+        for one in made
+        if asked == "openai-responses" and "arguments" in one
+    )
+    assert anthropic.may_think(talk) is (spoken == "anthropic"), "the API requires its own thinking before a call"
 
 
 EVENTS = st.lists(

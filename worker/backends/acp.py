@@ -49,10 +49,6 @@ _Setting = tuple[str, Mapping[str, str], str]
 """A request that configures a session: method, parameters, and the error text if the program refuses."""
 
 
-endpoint: Final = acp_agents.endpoint
-"""Return the address of the provider if the requests to it can be metered, else None."""
-
-
 class Acp:
     """Process of an ACP program, with a new or a resumed session."""
 

@@ -7,11 +7,8 @@ program is started as the agent's file says, with a private home.
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
-
-import msgspec
 
 from protocol.agent import Approval
 from protocol.backends import acp_program
@@ -20,7 +17,7 @@ from worker.backends import private_files
 from worker.backends.acp_replies import DAEMON
 from worker.backends.backend import BackendJob
 from worker.backends.claude import CHANGING, READING, SETTINGS
-from worker.backends.opencode import OFFICIAL, SWITCHES, within
+from worker.backends.opencode import SWITCHES, within
 from worker.models.model import Failed
 
 PRIVATE: Final[Mapping[str, str]] = {
@@ -33,7 +30,6 @@ PRIVATE: Final[Mapping[str, str]] = {
 """Variables that locate the user's files, and the folders in the private home to set them to."""
 
 
-_CONFIG_BYTES: Final = 1024 * 1024
 FORGETFUL: Final = frozenset({"gemini"})
 """Programs that claim to resume a session but overwrite it (gemini 0.61.0): they get a new session and a summary of the
 work done."""
@@ -54,29 +50,7 @@ def environment(job: BackendJob) -> dict[str, str]:
     if not job.start.login:
         homes = {name: str(private_files.folder(job.home, *filter(None, (below,)))) for name, below in PRIVATE.items()}
     known = _KNOWN.get(program_name(job))
-    metered = {program.endpoint: job.endpoint} if program.endpoint and job.endpoint is not None else {}
-    return {**job.env, **homes, **({} if known is None else known(job)), **metered}
-
-
-def endpoint(job: BackendJob) -> str | None:
-    """Return the address of the provider if the requests to it can be metered; None if it is unknown.
-
-    An account login may use another address than an API key.
-    """
-    program, provider = acp_program(job.start.command), job.start.model.partition("/")[0]
-    if program.endpoint:
-        return job.env.get(program.endpoint) or (None if job.start.login else program.official)
-    if not program.meters(job.start.model):
-        return None
-    configured: Any = None
-    with suppress(OSError, msgspec.DecodeError, LookupError, TypeError, RecursionError):
-        read = private_files.opened(Path(job.env["OPENCODE_CONFIG"]))
-        with read as file:
-            configured = msgspec.json.decode(file.read(_CONFIG_BYTES))["provider"][provider]["options"]["baseURL"]
-    if isinstance(configured, str):
-        return configured
-    official = OFFICIAL.get(provider)
-    return None if official is None or job.start.login else official.removesuffix("/v1") + "/v1"
+    return {**job.env, **homes, **({} if known is None else known(job))}
 
 
 def session_options(job: BackendJob) -> Mapping[str, Any]:
@@ -137,14 +111,25 @@ _OPENCODE: Final[Mapping[Approval, Mapping[str, str]]] = {
 calls."""
 
 
+_ADDRESSES: Final[Mapping[str, tuple[str, str]]] = {
+    "anthropic": ("ANTHROPIC_BASE_URL", "/v1"),
+    "google": ("GOOGLE_GEMINI_BASE_URL", "/v1beta"),
+}
+"""Provider -> the variable with its address, and the path that its client in opencode expects below that."""
+
+
 def _opencode(job: BackendJob) -> Mapping[str, str]:
     """Return variables that make opencode ask, and ignore the configuration of the user and the project."""
     reading = map(server_and_tool, job.start.read_only) if job.start.approval in {"ask", "deny"} else ()
     always = {"task": "deny", "question": "deny", f"{DAEMON}_*": "allow"}
     always |= {f"{server}_{tool}": "allow" for server, tool in reading}
-    metered = {"provider": {job.start.model.partition("/")[0]: {"options": {"baseURL": job.endpoint}}}}
+    provider = job.start.model.partition("/")[0]
+    name = provider.upper().replace("-", "_")
+    variable, path = _ADDRESSES.get(provider, (f"{name}_BASE_URL", ""))
+    key, address = job.env.get(f"{name}_API_KEY"), job.env.get(variable)
+    options = {"baseURL": f"{address}{path}", **({"apiKey": key} if key else {})}
     settings: dict[str, Any] = {
-        **(metered if job.endpoint is not None else {}),
+        **({"provider": {provider: {"options": options}}} if address else {}),
         "autoupdate": False,
         "share": "disabled",
         "snapshot": False,

@@ -18,14 +18,13 @@ from typing import Final
 import msgspec
 import trio
 
-from protocol.backends import ACP, BACKENDS, MAX_LOGIN_BYTES, BackendSpec
+from protocol.backends import BACKENDS, MAX_LOGIN_BYTES
 from protocol.errors import UNREACHED
 from protocol.ipc import Error, Go, Result, Start
 from protocol.tools import AUTH_REQUEST, SENDING
 from worker.attempt import error_frame
 from worker.backends import backend
 from worker.backends.entry_recorder import BOOK_SECONDS, EntryRecorder, ended_between_turns
-from worker.backends.meter import metered
 from worker.backends.private_files import missing_server, opened
 from worker.backends.process import BackendProcess, InjectedEvents, launched
 from worker.conversation import Conversation, TooLarge
@@ -135,57 +134,26 @@ async def _work(start: Start, conversation: Conversation, link: KernelLink, env:
     module = import_module(f"worker.backends.{start.backend}")
     recorder = EntryRecorder(conversation, link, start, job.session)
     await recorder.record_interrupted()
-    # Address of the provider if requests to it can be metered; None otherwise.
-    address: str | None = None
-    if start.backend == ACP:
-        address = module.endpoint(job)
-    elif start.provider is not None and (official := getattr(module, "METERED", None)) is not None:
-        # An account login may use another address than a key; without a known address the program decides.
-        address = start.provider.base_url or (None if start.login else official.get(start.provider.dialect))
-    if address is None and start.allowance is not None and start.backend == ACP:
-        text = "token usage cannot be metered, so a token budget cannot be enforced"
-        raise Failed("invalid", f"{start.command[0]}: {text}: set a wall_time limit instead, or choose another backend")
-    if address is None:
-        program: backend.CliBackend = module.open(job)
-        return await _run(program, spec, program.launch(), start, recorder)
+    program: backend.CliBackend = module.open(job)
+    process = await launched(program.launch(), start)
     outcome: Result | Failed | LinkLost | TooLarge
-    async with metered(address, start.limits, recorder.wait_for_allowance) as meter:
-        recorder.meter = meter
-        try:
-            program = module.open(msgspec.structs.replace(job, endpoint=meter.url))
-            outcome = await _run(program, spec, program.launch(), start, recorder)
-        except (Failed, LinkLost, TooLarge) as error:
-            outcome = error  # raised outside of the meter's nursery, which would wrap it in a group
-    if not isinstance(outcome, Result):
-        raise outcome
-    return outcome
-
-
-async def _run(
-    program: backend.CliBackend, spec: BackendSpec, launch: backend.Launch, start: Start, recorder: EntryRecorder
-) -> Result:
-    process = await launched(launch, start)
-    ended: Result | Failed | LinkLost | TooLarge
     async with trio.open_nursery() as nursery:
         nursery.start_soon(process.attend)
         async with trio.open_nursery() as asking:
             told = ProgramInput(process, start, asking)
             try:
-                ended = await _follow(program, process, recorder, told)
+                outcome = await _follow(program, process, recorder, told)
             except (Failed, LinkLost, TooLarge) as error:
-                ended = error  # raised outside of the nursery, which would wrap it in a group
+                outcome = error  # raised outside of the nursery, which would wrap it in a group
             finally:
                 asking.cancel_scope.cancel()
-                await recorder.close()  # record first: the program may take longer to exit than this worker may run
                 await told.part(program, recorder)
-                await recorder.close()
                 await process.aclose()
-                await recorder.close()
-    if not isinstance(ended, Result):
-        raise ended
-    if ended.status == "done" and spec.daemon_check == "yes" and not recorder.reached:
+    if not isinstance(outcome, Result):
+        raise outcome
+    if outcome.status == "done" and spec.daemon_check == "yes" and not recorder.reached:
         raise Failed("network", f"{spec.title} did not connect to the kernel's tools", code=UNREACHED)
-    return ended
+    return outcome
 
 
 class ProgramInput:
@@ -228,7 +196,6 @@ class ProgramInput:
                 events = () if callable(line) else tuple(program.read(line))
                 spent += (one for one in events if isinstance(one, backend.SubagentUsage))
                 over = any(isinstance(one, backend.LastEvent) for one in events)
-        # Outside of the time limit: usage that was taken from the meter must be recorded.
         with trio.move_on_after(BOOK_SECONDS, shield=True), suppress(Failed, LinkLost, TooLarge):
             for one in spent:
                 await recorder.record(one)
@@ -252,20 +219,17 @@ class ProgramInput:
 async def _follow(
     program: backend.CliBackend, process: BackendProcess, recorder: EntryRecorder, told: ProgramInput
 ) -> Result:
-    with recorder.going_on:
-        while (line := await _next(process, recorder.pauses)) is not None:
-            recorder.pauses = None
-            await recorder.alive()
-            for event in line() if callable(line) else program.read(line):
-                if isinstance(event, backend.InputReady | backend.PermissionNeeded | backend.FarewellInput):
-                    await told.take(event)
-                elif (stopped := await recorder.record(event)) is not None:
-                    return stopped
-            if recorder.over:
-                process.over()
-        return program.conclude(await process.ended())
-    assert recorder.ended is not None, "set before the scope is cancelled"
-    return recorder.ended
+    while (line := await _next(process, recorder.pauses)) is not None:
+        recorder.pauses = None
+        await recorder.alive()
+        for event in line() if callable(line) else program.read(line):
+            if isinstance(event, backend.InputReady | backend.PermissionNeeded | backend.FarewellInput):
+                await told.take(event)
+            elif (stopped := await recorder.record(event)) is not None:
+                return stopped
+        if recorder.over:
+            process.over()
+    return program.conclude(await process.ended())
 
 
 async def _next(process: BackendProcess, pauses: backend.BackingOff | None) -> bytes | InjectedEvents | None:

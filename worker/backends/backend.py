@@ -42,8 +42,6 @@ class BackendJob(msgspec.Struct, frozen=True, kw_only=True):
     """Number of replies that ``max_steps`` still allows."""
     anew: str = ""
     """The instruction with all steps so far, for a program that cannot resume ``session``."""
-    endpoint: str | None = None
-    """Address for requests to the provider; None for the provider's own address."""
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """The Claude Code backend: headless start with private files, translation of its events, classification of its exit.
 
-The program leaves no files outside of our folders, does not retry (the kernel does), and reads only our settings. The
-key is in no environment, but in a file that is deleted at the first reply, so no command of the program can read it.
+The program leaves no files outside of our folders, does not retry (the kernel does), and reads only our settings. Its
+key is a placeholder of the gateway, which its commands do not see.
 
 Facts of version 2.1.329: exit code 0 and ``subtype: success`` do not prove success. The reported cost is not used,
 because it covers the whole session over all processes.
@@ -26,7 +26,6 @@ from worker.models.model import CODES, Failed, cause_of
 
 DAEMON: Final = "daemon"
 """Name of the Daemon MCP server in the program's configuration."""
-_KEY: Final = "key"
 _NO_KEY: Final = "none"
 """Placeholder for servers without authentication: without a key the program asks for a login."""
 _SOCKET: Final = "/tmp/cc-socks-{uid}/{{pid}}.sock"  # noqa: S108  (the path is chosen by the program)
@@ -72,7 +71,6 @@ _PERMISSIONS: Final[Mapping[Approval, _Permission]] = {
 }
 
 SETTINGS: Final[Mapping[str, str]] = {
-    "CLAUDE_CODE_API_KEY_HELPER_TTL_MS": "999999999",  # read the key once
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
     "CLAUDE_CODE_DISABLE_CRON": "1",
@@ -84,6 +82,11 @@ SETTINGS: Final[Mapping[str, str]] = {
     "ENABLE_TOOL_SEARCH": "false",  # otherwise the model has to search for our tools
     "MCP_CONNECTION_NONBLOCKING": "false",  # otherwise the model may run before its servers are connected
 }
+_MODELS: Final = (
+    "ANTHROPIC_DEFAULT_FABLE_MODEL", "ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_DEFAULT_OPUS_MODEL",
+    "ANTHROPIC_DEFAULT_SONNET_MODEL", "ANTHROPIC_SMALL_FAST_MODEL",
+)  # fmt: skip
+"""Variables of the models that the program would choose itself."""
 
 
 def launch(job: backend.BackendJob) -> backend.Launch:
@@ -105,7 +108,11 @@ def launch(job: backend.BackendJob) -> backend.Launch:
         "XDG_CACHE_HOME": str(job.place / "cache"),
         "XDG_RUNTIME_DIR": str(temporary),
         **({} if start.thinking_tokens is None else {"MAX_THINKING_TOKENS": str(start.thinking_tokens)}),
-        **({"ANTHROPIC_BASE_URL": url} if (url := job.endpoint or (provider and provider.base_url)) else {}),
+        **({"ANTHROPIC_BASE_URL": url} if (url := provider and provider.base_url) else {}),
+        # With a login there is no key: the program reads the login file in its own home and renews it there.
+        **({} if start.login else {"ANTHROPIC_API_KEY": (provider and provider.api_key) or _NO_KEY}),
+        # Also for subagents and background work, because the gateway admits no other model.
+        **({} if start.login else dict.fromkeys(_MODELS, start.model)),
     }
     # A script that its shells source: it restores the environment of the agent's tools.
     words = {name: f"export {name}={shlex.quote(job.env[name])}" for name in own if name in job.env}
@@ -122,15 +129,10 @@ def launch(job: backend.BackendJob) -> backend.Launch:
     headers = {"Authorization": f"Bearer {start.token}", **({} if permission.asks else {OFFERED_TO: TO_MODEL})}
     daemon = {"type": "http", "url": start.mcp.url, "headers": headers, "timeout": _WAIT_MS}
     servers = {**{name: server_entry(one, typed=True) for name, one in start.mcp_servers.items()}, DAEMON: daemon}
-    # With a login there is no key: the program reads the login file in its own home and renews it there.
-    helper: dict[str, Any] = {}
-    if not start.login:
-        key = private_files.write(job.place / _KEY, (provider and provider.api_key) or _NO_KEY)
-        helper = {"apiKeyHelper": f"cat {shlex.quote(str(key))}"}
     always = [*permission.always, *(map(_tools_of, start.mcp_servers) if permission.always else ())]
     asked = {"permissions": {"ask": always}} if always else {}
     hooks = {"hooks": start.hooks} if start.hooks != NULL else {}
-    settings = {**helper, **asked, **hooks}
+    settings: dict[str, Any] = {**asked, **hooks}
     argv = [job.binary, "-p", "--verbose", "--output-format", "stream-json", "--include-partial-messages"]
     written = private_files.write(job.place / "mcp.json", {"mcpServers": servers})
     argv += ["--strict-mcp-config", "--mcp-config", str(written)]
@@ -154,8 +156,6 @@ def _tools_of(server: str) -> str:
 
 
 TITLE: Final = "Claude Code"
-METERED: Final[Mapping[str, str]] = {}
-"""Only custom addresses of providers are metered: the program sends less data to an address that it does not know."""
 
 _INCOMPLETE: Final[Mapping[str, Cause]] = {"error_max_turns": "max_steps", "error_max_budget_usd": "budget"}
 """Result subtypes that leave the work unfinished."""
@@ -199,10 +199,7 @@ class Claude:
             case "result", _:
                 return self._end(found)
             case _:
-                if found.type == "stream_event":
-                    # The program has read the key, and may run tools from now on.
-                    (self._job.place / _KEY).unlink(missing_ok=True)
-                elif found.error is not None:
+                if found.type != "stream_event" and found.error is not None:
                     self._complaint = found
                 return self._replies.take(found)
 

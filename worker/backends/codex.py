@@ -51,11 +51,8 @@ _EFFORTS: Final[Mapping[str, str]] = {"max": "xhigh"}
 """Effort levels that have another name in codex."""
 
 
-def config(start: Start, endpoint: str | None = None) -> str:
-    """Return the text of ``config.toml``; requests go to ``endpoint``, by default the provider's own address.
-
-    Raises Failed if there is no provider.
-    """
+def config(start: Start) -> str:
+    """Return the text of ``config.toml``. Raises Failed if there is no provider."""
     if start.provider is None:
         raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent file")
     # Codex waits only for required servers: a slow server would otherwise be missing.
@@ -67,7 +64,7 @@ def config(start: Start, endpoint: str | None = None) -> str:
     tables = codex_servers(start.mcp_servers, start.limits.tool_seconds).tables
     # The kernel retries: it knows all users of this provider, and shows that the agent waits.
     # A login may be a key or an account with different addresses: codex chooses.
-    address = endpoint or start.provider.base_url or (None if start.login else OPENAI)
+    address = start.provider.base_url or (None if start.login else OPENAI)
     provider: dict[str, private_files.Value] = {
         "name": start.provider.name,
         **({} if address is None else {"base_url": address}),
@@ -116,7 +113,7 @@ def config(start: Start, endpoint: str | None = None) -> str:
     }
     if start.effort is not None:
         values["model_reasoning_effort"] = _EFFORTS.get(start.effort, start.effort)
-    if start.provider.base_url is not None:
+    if start.provider.compatible:
         values["web_search"] = "disabled"
     return private_files.document(values)
 
@@ -140,8 +137,6 @@ def _reading(start: Start, server: str) -> dict[str, private_files.Value]:
 
 
 TITLE: Final = "Codex"
-METERED: Final = {"openai": OPENAI}
-"""Dialect -> address to which metered requests are forwarded, if the provider has no own address."""
 _NO_SESSION: Final = "no rollout found for thread id"
 _NO_SERVER: Final = re.compile(r"required MCP servers failed to initialize: (?P<which>.*)")
 """Texts of two errors that are reported only on standard error."""
@@ -163,7 +158,7 @@ class Codex:
     def launch(self) -> Launch:
         """Write the configuration and return how to start the program. Raises Failed."""
         job = self._job
-        private_files.write(job.home / "config.toml", config(job.start, job.endpoint))
+        private_files.write(job.home / "config.toml", config(job.start))
         resume = () if job.session is None else ("resume",)
         session = () if job.session is None else (job.session,)
         argv = (job.binary, "exec", *resume, "--json", "--skip-git-repo-check", *session, "-")

@@ -6,32 +6,24 @@ calls of the last turn have ended, so that as few results as possible remain unk
 
 import re
 import time
-from contextlib import suppress
 from typing import Final
 
 import msgspec
-import trio
 
-from protocol.backends import ACP
-from protocol.instruction import Usage
 from protocol.ipc import Entry, Go, Json, Limits, Result, Start, ToolCall, Yield
 from protocol.text import encode_json
 from protocol.tools import SERVER_PREFIX
 from worker.backends import backend
-from worker.backends.meter import RequestMeter
-from worker.conversation import TOOL_RESULT_LIMIT_BYTES, Conversation, TooLarge, clean, shorten
-from worker.kernel_link import KernelLink, LinkLost
-from worker.models.model import Failed
+from worker.conversation import TOOL_RESULT_LIMIT_BYTES, Conversation, clean, shorten
+from worker.kernel_link import KernelLink
 from worker.tool import INTERRUPTED, as_object
 
 ARGUMENTS_BYTES: Final = 64 * 1024
 """Maximum size of the stored arguments of a call; the program keeps the complete ones."""
 VALUE_BYTES: Final = 8 * 1024
 """Maximum size of a text in arguments that are too large."""
-CATCH_UP_SECONDS: Final = 2.0
-"""Time for the program to report the last paid reply, before its next request is allowed."""
 BOOK_SECONDS: Final = 3.0
-"""Time to record usage after the program's end."""
+"""Time to record usage that a program reports when it is stopped."""
 _ASKING: Final = "asking the model"
 _SERVER_TOOL: Final = r"(?:mcp__)?{}(?:__|[-_./])(\w[\w.-]*)"
 """Formats in which programs name a tool of a server: mcp__daemon__channel_send, daemon_channel_send,
@@ -59,13 +51,6 @@ class EntryRecorder:
         """Whether the program has sent its last event."""
         self.pauses: backend.BackingOff | None = None
         """Set while the program is pausing on its own."""
-        self.meter: RequestMeter | None = None
-        """Meter of its requests, if they are metered."""
-        self.going_on = trio.CancelScope()
-        """Cancelled when the program must stop at once; ``ended`` has the result."""
-        self.ended: Result | None = None
-        self._allowance = start.allowance
-        self._telling = trio.Lock()
 
     async def record_interrupted(self) -> None:
         """Record an unknown result for each call that the last attempt has left without a result."""
@@ -74,94 +59,43 @@ class EntryRecorder:
             await self._link.record(unknown)
             self._conversation.add(unknown)
 
-    async def wait_for_allowance(self) -> None:
-        """Return when all usage is recorded and the budget allows another request; otherwise never return.
-
-        The program gets time to report its last reply, so that the cost is recorded with the reply.
-        """
-        with trio.move_on_after(CATCH_UP_SECONDS):
-            assert self.meter is not None, "only metered requests wait here"
-            await self.meter.taken()
-        try:
-            if (ended := await self._book()) is not None:
-                self._end(ended)
-            if self._allowance != 0:
-                return
-            await trio.sleep(CATCH_UP_SECONDS)  # usually the program is stopped between two turns in this time
-            self._end(Result(status="incomplete", text=self._conversation.text, cause="budget"))
-        except (LinkLost, TooLarge):
-            pass  # the reader of the program's output gets the same error
-        await trio.sleep_forever()
-
-    async def close(self) -> None:
-        """Record usage that the program did not report. Shielded from cancellation, and limited in time."""
-        with trio.move_on_after(BOOK_SECONDS, shield=True), suppress(LinkLost, TooLarge):
-            await self._book()
-
-    async def _book(self) -> Result | None:
-        async with self._telling:  # usage that is being recorded comes first and updates the allowance
-            spent = None if self.meter is None else self.meter.take()
-            return None if spent is None else await self._record(self._session_entry(spent))
-
-    def _end(self, ended: Result) -> None:
-        self.ended = ended
-        self.going_on.cancel()
-
-    def _cost(self, usage: Usage | None) -> Usage | None:
-        """Return the usage to record with a reply: from the meter or, if it has none, from the program.
-
-        The price is always the program's. Raises Failed if a budget cannot be enforced.
-        """
-        if self.meter is None:
-            return usage
-        if not self.meter.used:
-            if self._start.backend == ACP and self._allowance is not None:  # ACP programs report usage only at the end
-                raise Failed("invalid", "the agent has a token budget, but the program bypasses the metered address")
-            return usage
-        metered, price = self.meter.take(), None if usage is None else usage.cost_usd
-        return metered if price is None else msgspec.structs.replace(metered or Usage(), cost_usd=price)
-
     async def record(self, event: backend.Event) -> Result | None:  # noqa: C901  (one case for each event)
         """Record ``event``; return the result if the work must stop now. Raises Failed, LinkLost, fit.TooLarge."""
-        async with self._telling:
-            match event:
-                case backend.SessionStarted(id=session):
-                    # Store the session's directory too: it can only be resumed there.
-                    if session == self._session:
-                        return None
-                    self._session = session
-                    ended = await self._record(Entry(k=self._k, kind="session", session=session, note=self._start.cwd))
-                    return None if ended is not None and ended.status == "yielded" else ended
-                case backend.ReplyText(text=text):
-                    await self._link.delta(clean(text))
-                case backend.ActivityChanged():
-                    if event.tool and self._tool_since is None and not self._conversation.pending:
-                        self._tool_since = time.monotonic()
-                    self._doing = event
-                    await self.alive()
-                case backend.ReplyEnded() | backend.ToolEnded():
-                    return await self._record(self._entry(event))
-                case backend.SubagentUsage(usage=told):
-                    usage = self._cost(told)
-                    return None if usage is None else await self._record(self._session_entry(usage))
-                case backend.DaemonConnected():
-                    self.reached = True
-                case backend.LastEvent():
-                    self.over = True
-                case backend.BackingOff():
-                    self.pauses = event
-                case backend.EndEarly(why=why):
-                    raise why
-                case backend.InputReady() | backend.PermissionNeeded() | backend.FarewellInput():
-                    raise AssertionError("input events are handled before recording")
-            return None
+        match event:
+            case backend.SessionStarted(id=session):
+                # Store the session's directory too: it can only be resumed there.
+                if session == self._session:
+                    return None
+                self._session = session
+                ended = await self._record(Entry(k=self._k, kind="session", session=session, note=self._start.cwd))
+                return None if ended is not None and ended.status == "yielded" else ended
+            case backend.ReplyText(text=text):
+                await self._link.delta(clean(text))
+            case backend.ActivityChanged():
+                if event.tool and self._tool_since is None and not self._conversation.pending:
+                    self._tool_since = time.monotonic()
+                self._doing = event
+                await self.alive()
+            case backend.ReplyEnded() | backend.ToolEnded():
+                return await self._record(self._entry(event))
+            case backend.SubagentUsage(usage=usage):
+                entry = Entry(k=self._k, kind="session", session=self._session, note=self._start.cwd, usage=usage)
+                return await self._record(entry)
+            case backend.DaemonConnected():
+                self.reached = True
+            case backend.LastEvent():
+                self.over = True
+            case backend.BackingOff():
+                self.pauses = event
+            case backend.EndEarly(why=why):
+                raise why
+            case backend.InputReady() | backend.PermissionNeeded() | backend.FarewellInput():
+                raise AssertionError("input events are handled before recording")
+        return None
 
     async def alive(self) -> None:
         """Repeat the report of the current activity, because the program shows that it is active."""
         await self._link.progress(self._doing.what[:200], tool=self._doing.tool)
-
-    def _session_entry(self, usage: Usage) -> Entry:
-        return Entry(k=self._k, kind="session", session=self._session, note=self._start.cwd, usage=usage)
 
     def _entry(self, event: backend.ReplyEnded | backend.ToolEnded) -> Entry:
         now = time.monotonic()
@@ -174,7 +108,7 @@ class EntryRecorder:
                     kind="reply",
                     text=clean(event.text),
                     calls=tuple(brief(call, self._canonical_name(call.name)) for call in event.calls),
-                    usage=self._cost(event.usage),
+                    usage=event.usage,
                     duration_ms=round(max(took, 0) * 1000),
                 )
             case backend.ToolEnded():
@@ -199,7 +133,6 @@ class EntryRecorder:
 
     async def _record(self, entry: Entry) -> Result | None:
         answer = await self._link.record(entry)
-        self._allowance = answer.allowance if isinstance(answer, Go) else self._allowance
         self._conversation.add(entry)
         last = self._conversation.last
         call = last.pending if last else None

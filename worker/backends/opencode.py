@@ -1,7 +1,8 @@
 """The opencode backend: ``opencode run --format json`` (1.18.33) with a private home and configuration.
 
-Key and token are files (0600) that the configuration names, so no environment contains them. Our bridge connects
-opencode to Daemon MCP: it reports the connection, which opencode does not, and hides the token from its shells.
+Its key is a placeholder of the gateway. The token is in a file (0600), so no environment contains it. Our bridge
+connects opencode to Daemon MCP: it reports the connection, which opencode does not, and hides the token from its
+shells.
 Opencode cannot ask for permissions: tools that need approval are not offered.
 
 Neither the user nor the project configures it, with two exceptions. At its start it imports ``.opencode/plugin/*.js``
@@ -45,8 +46,6 @@ _SPOKEN: Final[Mapping[str, tuple[str, str, str]]] = {
     "openai": ("@ai-sdk/openai", "https://api.openai.com/v1", ""),
 }
 """Dialect -> client package, official address, and the suffix that the client needs after a base URL."""
-OFFICIAL: Final[Mapping[str, str]] = {dialect: official for dialect, (_, official, _) in _SPOKEN.items()}
-"""Dialect -> official address of the provider."""
 _COMPATIBLE: Final = "@ai-sdk/openai-compatible"
 """Client for other providers with an OpenAI-compatible API. All three are built in: no package is downloaded."""
 
@@ -70,13 +69,8 @@ SWITCHES: Final = (
 """Switches that make opencode ignore the settings of the user and the project."""
 
 
-def config(
-    start: Start, *, bridge: tuple[str, ...], key: Path | None, system: Path, endpoint: str | None = None
-) -> dict[str, Any]:
-    """Return the configuration; requests go to ``endpoint``, by default the provider's own address.
-
-    ``bridge`` is the command for Daemon MCP, ``key`` the file with the provider's key. Raises Failed.
-    """
+def config(start: Start, *, bridge: tuple[str, ...], system: Path) -> dict[str, Any]:
+    """Return the configuration. ``bridge`` is the command for Daemon MCP. Raises Failed if there is no provider."""
     if start.provider is None:
         raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent file")
     milliseconds = int(start.limits.tool_seconds * 1000)
@@ -89,11 +83,11 @@ def config(
     outside = {} if copies is None else {"external_directory": {"*": "deny", f"{copies}/**": "allow"}}
     provider = start.provider
     client, official, tail = _SPOKEN[provider.dialect]
-    if provider.base_url is not None and provider.dialect == "openai" and not start.login:
+    if provider.compatible and provider.dialect == "openai" and not start.login:
         client = _COMPATIBLE
     # A login is stored under the provider's own name.
     name = provider.name if start.login else PROVIDER
-    address = endpoint or provider.base_url or (None if start.login else official)
+    address = provider.base_url or (None if start.login else official)
     limit = {"context": CONTEXT_TOKENS, "output": start.limits.max_tokens}
     # Effort and thinking as named by the client library.
     options: dict[str, Any] = {}
@@ -112,7 +106,7 @@ def config(
                 "name": provider.name,
                 "options": {
                     **({} if address is None else {"baseURL": address.rstrip("/") + tail}),
-                    **({"apiKey": f"{{file:{key}}}"} if key is not None else {}),
+                    **({"apiKey": provider.api_key} if provider.api_key else {}),
                 },
                 "models": {start.model: {"limit": limit, "temperature": True, "options": options}},
             }
@@ -195,8 +189,6 @@ class ProjectIdFile:
             self._file.unlink(missing_ok=True)
 
 
-METERED: Final = OFFICIAL
-"""Dialect -> address to which metered requests are forwarded, if the provider has no own address."""
 _NO_SESSION: Final = "Session not found"
 """Text of an error that is reported only on standard error."""
 SEE_BRIDGE: Final = (sys.prefix, sys.base_prefix, str(Path(mcp_bridge.__file__).parents[1]))
@@ -233,14 +225,11 @@ class Opencode:
         name = start.provider.name if start.provider is not None and start.login else PROVIDER
         model = f"--model={name}/{start.model}"
         argv = (job.binary, "run", "--print-logs", "--log-level", "INFO", "--format", "json", model)
-        key = start.provider.api_key if start.provider is not None else None
         bridge = mcp_bridge.BridgeConfig(url=start.mcp.url, token=start.token, mark=str(self._mark))
         daemon = private_files.write(job.place / "daemon.json", msgspec.structs.asdict(bridge))
         written = config(
             start,
             bridge=(sys.executable, "-I", "-m", "worker.mcp_bridge", str(daemon)),
-            key=private_files.write(job.place / "provider.key", key) if key else None,
-            endpoint=job.endpoint,
             system=private_files.write(job.home / "system.md", start.system),
         )
         env = environment(job.env, home=job.home, config=private_files.write(job.place / "opencode.json", written))

@@ -14,7 +14,7 @@ import trio
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Start, ToolCall
 from worker.conversation import Conversation, clean
-from worker.models.model import CUT, ListTools, Stop, StreamSink, counted, native_of, to_native
+from worker.models.model import CUT, ListTools, Stop, StreamSink, counted, replayed, to_native
 from worker.models.sdk_client import (
     START,
     Sdk,
@@ -65,13 +65,13 @@ def system_blocks(conversation: Conversation) -> list[Block]:
     return [{"type": "text", "text": part, "cache_control": _CACHE} for part in parts if part]
 
 
-def options(start: Start, max_tokens: int) -> Block:
-    """Return the request options that the agent's file sets: thinking, effort, temperature.
+def options(start: Start, max_tokens: int, *, thinks: bool = True) -> Block:
+    """Return the request options that the agent's file sets: thinking, effort, temperature. ``thinks``: see below.
 
     The SDK has no parameter for the temperature, because newer models refuse it. Tokens for thinking are
     part of ``max_tokens``; if too few would remain for the answer, thinking is disabled.
     """
-    thinking = min(start.thinking_tokens or 0, max_tokens - 1)
+    thinking = min(start.thinking_tokens or 0, max_tokens - 1) if thinks else 0
     return {
         **({"output_config": {"effort": start.effort}} if start.effort is not None else {}),
         **({"thinking": {"type": "enabled", "budget_tokens": thinking}} if thinking >= LEAST_THOUGHT else {}),
@@ -87,6 +87,11 @@ def tool_list(specs: Iterable[ToolSpec]) -> list[Block]:
     ]
 
 
+def may_think(conversation: Conversation) -> bool:
+    """Return whether thinking can be enabled: the API then requires its own thinking before each call of a reply."""
+    return all(not step.reply.calls or replayed(step, DIALECT)[0] is not None for step in conversation.shown)
+
+
 def messages(conversation: Conversation) -> list[Block]:
     """Return the conversation as alternating messages. The last block is marked as the end of the cached part."""
     turns: list[tuple[str, list[Block]]] = []
@@ -96,19 +101,20 @@ def messages(conversation: Conversation) -> list[Block]:
         turns.insert(0, ("user", [{"type": "text", "text": "(The conversation so far.)"}]))
     for step in conversation.shown:
         reply = step.reply
-        said_blocks: list[Block] | None = native_of(reply, DIALECT)
-        if said_blocks is None or reply.stop_reason in CUT:
+        said_blocks: list[Block] | None
+        said_blocks, ids = replayed(step, DIALECT)
+        if said_blocks is None:
             # The API refuses incomplete blocks: half a call, or thinking without its signature.
             calls = (
-                {"type": "tool_use", "id": call.id, "name": call.name, "input": as_object(call.args) or {}}
-                for call in reply.calls
+                {"type": "tool_use", "id": id_, "name": call.name, "input": as_object(call.args) or {}}
+                for id_, call in zip(ids, reply.calls, strict=True)
             )
             said_blocks = [{"type": "text", "text": reply.text}, *calls]
         said = [block for block in said_blocks if block.get("type") != "text" or block.get("text", "").strip()]
         _add(turns, "assistant", said)
         results: list[Block] = [
-            {"type": "tool_result", "tool_use_id": one.call_id, "content": one.text, "is_error": one.is_error}
-            for one in step.results
+            {"type": "tool_result", "tool_use_id": id_, "content": one.text, "is_error": one.is_error}
+            for id_, one in zip(ids, step.results, strict=False)
         ]
         _add(turns, "user", [*results, *({"type": "text", "text": note.text} for note in step.notes)])
     turns[-1][1][-1] = {**turns[-1][1][-1], "cache_control": _CACHE}
@@ -221,7 +227,7 @@ class AnthropicModel(SdkModel):
             "messages": messages(conversation),
             **({"system": system} if (system := system_blocks(conversation)) else {}),
             **({"tools": tools} if tools else {}),
-            **options(self.start, tokens),
+            **options(self.start, tokens, thinks=may_think(conversation)),
         }
         draft = AnthropicDraft()
         await self.hear(self.client.messages.create(stream=True, **request), draft, live)

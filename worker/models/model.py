@@ -12,7 +12,9 @@ Also contains the start frame for the warm-up of models before a fork.
 
 import json
 import math
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
@@ -20,7 +22,7 @@ import msgspec
 from protocol.errors import Cause
 from protocol.instruction import Count
 from protocol.ipc import Entry, Json, Limits, McpAddress, Start
-from worker.conversation import Conversation, clean
+from worker.conversation import Conversation, ConversationStep, clean
 from worker.tool import ToolSpec
 
 CODES: Final[Mapping[str, Cause]] = {
@@ -39,6 +41,7 @@ CODES: Final[Mapping[str, Cause]] = {
     "exceed_context_size_error": "context_overflow",
     "content_filter": "refusal",
     "content_policy_violation": "refusal",
+    "provider_unreachable": "network",  # of the kernel's gateway
 }
 """Causes of codes in an error body, which are more specific than the HTTP status."""
 
@@ -181,6 +184,43 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return None if seconds is None else min(max(seconds, 0.0), RETRY_AFTER_LIMIT_SECONDS)
 
 
+_LIMIT_RESETS: Final = re.compile(r"(anthropic-ratelimit-.+-)reset|(x-ratelimit-)reset(-.+)", re.ASCII)
+_LIMIT_DURATION: Final = re.compile(
+    r"(?:(\d{1,4})d)?(?:(\d{1,5})h)?(?:(\d{1,6})m)?(?:(\d{1,8}(?:\.\d+)?)s)?(?:(\d{1,9}(?:\.\d+)?)ms)?", re.ASCII
+)
+_DURATION_SECONDS: Final = (86_400.0, 3600.0, 60.0, 1.0, 0.001)
+
+
+def limit_reset(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds until the exhausted rate limits of a response have reset; None if no header names a reset.
+
+    Anthropic names times (``anthropic-ratelimit-tokens-reset``), OpenAI durations (``x-ratelimit-reset-tokens``). Only
+    limits with nothing remaining count, or all, if no header says so.
+    """
+    found: list[tuple[bool, float]] = []
+    for name, text in headers.items():
+        match = _LIMIT_RESETS.fullmatch(name.lower())
+        seconds = None if match is None else _until(text, headers.get("date"))
+        if match is not None and seconds is not None:
+            remaining = f"{match[1]}remaining" if match[1] else f"{match[2]}remaining{match[3]}"
+            found.append((headers.get(remaining) == "0", seconds))
+    exhausted = [seconds for used_up, seconds in found if used_up] or [seconds for _, seconds in found]
+    return min(max(0.0, *exhausted), RETRY_AFTER_LIMIT_SECONDS) if exhausted else None
+
+
+def _until(text: str, date: str | None) -> float | None:
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415
+
+    match = _LIMIT_DURATION.fullmatch(text)
+    if text and match is not None:
+        return sum(float(part or 0) * unit for part, unit in zip(match.groups(), _DURATION_SECONDS, strict=True))
+    try:
+        now = parsedate_to_datetime(date or "")
+        return (datetime.fromisoformat(text) - now).total_seconds()
+    except (ValueError, TypeError, OverflowError):
+        return _number(text, 1.0)
+
+
 def _number(text: str | None, per_second: float) -> float | None:
     try:
         value = float(text or "") / per_second
@@ -248,6 +288,18 @@ def native_of(reply: Entry, dialect: str) -> Any:
     """Return the native form of ``reply`` in ``dialect``; None if it has none and must be converted."""
     labelled: object = msgspec.json.decode(reply.native)
     return labelled.get(dialect) if isinstance(labelled, dict) else None
+
+
+def replayed(step: ConversationStep, dialect: str) -> tuple[Any, list[str]]:
+    """Return the native form of a step's reply (None: it must be converted), and the ids of its calls for a request.
+
+    Converted calls get ids that every provider accepts (9 letters and digits, unique), because a provider's own may be
+    refused by another one.
+    """
+    native = native_of(step.reply, dialect)
+    if native and step.reply.stop_reason not in CUT:
+        return native, [one.call_id or "" for one in step.results]
+    return None, [f"c{step.reply.k:05d}{index:03d}" for index in range(len(step.reply.calls))]
 
 
 BLANK: Final = Start(

@@ -22,7 +22,7 @@ from protocol.errors import Cause
 from protocol.instruction import Usage
 from protocol.ipc import EmbeddingAnswer, EmbeddingRequest, Entry, Limits, Start, ToolCall
 from worker.conversation import Conversation, clean
-from worker.models.model import CUT, Failed, ListTools, Model, Stop, StreamSink, counted, native_of, to_native
+from worker.models.model import CUT, Failed, ListTools, Model, Stop, StreamSink, counted, replayed, to_native
 from worker.models.sdk_client import (
     START,
     Sdk,
@@ -79,13 +79,17 @@ def messages(conversation: Conversation) -> list[Message]:
     out: list[Message] = [{"role": "system", "content": conversation.system}] if conversation.system else []
     out += [{"role": turn.role, "content": turn.text} for turn in conversation.opening]
     for step in conversation.shown:
-        said = native_of(step.reply, DIALECT)
-        if not said:
-            calls = [_call(call.id, call.name, bytes(call.args).decode()) for call in step.reply.calls]
+        said, ids = replayed(step, DIALECT)
+        if said is None:
+            asked = zip(ids, step.reply.calls, strict=True)
+            calls = [_sendable(_call(id_, call.name, bytes(call.args).decode())) for id_, call in asked]
             said = {"role": "assistant", "content": step.reply.text or None, **({"tool_calls": calls} if calls else {})}
         if said.get("content") or said.get("tool_calls"):
             out.append(said)
-        out += [{"role": "tool", "tool_call_id": r.call_id, "content": r.text} for r in step.results]
+        out += [
+            {"role": "tool", "tool_call_id": id_, "content": one.text}
+            for id_, one in zip(ids, step.results, strict=False)
+        ]
         out += [{"role": "user", "content": note.text} for note in step.notes]
     return out
 

@@ -12,7 +12,7 @@ import msgspec
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Start, ToolCall
 from worker.conversation import Conversation, clean
-from worker.models.model import CUT, Failed, Stop, StreamSink, cause_in, codes_in, message_in, native_of, to_native
+from worker.models.model import CUT, Failed, Stop, StreamSink, cause_in, codes_in, message_in, replayed, to_native
 from worker.models.sdk_client import SdkModel, max_tokens, say, unfinished
 from worker.tool import ToolSpec, arguments_json, as_object
 
@@ -39,16 +39,16 @@ def items(conversation: Conversation) -> list[Item]:
     out: list[Item] = [{"role": turn.role, "content": turn.text} for turn in conversation.opening]
     for step in conversation.shown:
         reply = step.reply
-        said: list[Item] | None = native_of(reply, DIALECT)
-        if said is None or reply.stop_reason in CUT:
+        said: list[Item] | None
+        said, ids = replayed(step, DIALECT)
+        if said is None:
             # The API refuses incomplete items: half a call, or reasoning without its result.
             said = [{"role": "assistant", "content": reply.text}] if reply.text.strip() else []
-            for call in reply.calls:
-                said.append(
-                    {"type": _CALL, "call_id": call.id, "name": call.name, "arguments": bytes(call.args).decode()}
-                )
+            for id_, call in zip(ids, reply.calls, strict=True):
+                said.append({"type": _CALL, "call_id": id_, "name": call.name, "arguments": bytes(call.args).decode()})
         out += map(_sendable, said)
-        out += [{"type": "function_call_output", "call_id": one.call_id, "output": one.text} for one in step.results]
+        answered = zip(ids, step.results, strict=False)
+        out += [{"type": "function_call_output", "call_id": id_, "output": one.text} for id_, one in answered]
         out += [{"role": "user", "content": note.text} for note in step.notes]
     return out
 

@@ -21,7 +21,18 @@ from protocol.ipc import Limits, Provider, Start
 from protocol.redaction import Redaction
 from protocol.text import decoded
 from worker.conversation import Conversation, clean
-from worker.models.model import BLANK, Failed, ListTools, Model, StreamSink, cause_in, codes_in, message_in, retry_after
+from worker.models.model import (
+    BLANK,
+    Failed,
+    ListTools,
+    Model,
+    StreamSink,
+    cause_in,
+    codes_in,
+    limit_reset,
+    message_in,
+    retry_after,
+)
 from worker.tool import ToolSpec
 
 CONNECT_SECONDS: Final = 15.0
@@ -145,11 +156,15 @@ def failed(provider: Provider, error: SdkError, response: httpx2.Response | None
     status = response.status_code if response is not None else None
     codes = codes_in(error.body)
     text = message_in(error.body) or error.message
+    cause = cause_in(status, codes, text)
+    wait = retry_after(response.headers) if response is not None else None
+    if response is not None and wait is None and cause == "rate_limited":
+        wait = limit_reset(response.headers)
     return Failed(
-        cause_in(status, codes, text),
+        cause,
         say(provider, text),
         http_status=status if status is not None and status >= 300 else None,
-        retry_after_seconds=retry_after(response.headers) if response is not None else None,
+        retry_after_seconds=wait,
         code=codes[0][:100] if codes else None,
     )
 

@@ -29,6 +29,8 @@ VARIABLES: Final[Mapping[str, str]] = {
     "AGENT_WORKER_GITHUB_URL": "HTTPS host of github: references (default: https://github.com)",
     "AGENT_WORKER_CALL": "address of the kernel for agent-worker call; set for processes of an attempt",
     "AGENT_WORKER_COOKIE": "identifies the attempt to the kernel; set for processes of an attempt",
+    "ANTHROPIC_BASE_URL": "address of Anthropic's API; for programs of an attempt, the address of the gateway",
+    "OPENAI_BASE_URL": "address of OpenAI's API; for programs of an attempt, the address of the gateway",
     "AGENT_NAME": "name of the agent; set for setup and teardown of a working tree, and for checks of tasks",
     "AGENT_NUMBER": "1 for the first agent of the workflow file; set for setup and teardown of a working tree",
     "AGENT_WORKFLOW": "name of the workflow; set for setup, teardown and checks",

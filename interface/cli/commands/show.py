@@ -1,6 +1,7 @@
 """``awk show``: print a run (as report, timeline, graph or web page), or an instruction with its prompt and steps."""
 
 import argparse
+import json
 from functools import partial
 from typing import Any, Final
 
@@ -8,7 +9,7 @@ from interface.cli.commands.channel import message_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line, table
 from interface.cli.parsing import archive_flag, flag, json_flag
-from interface.cli.requests import ENTRIES, count_flag, show_list
+from interface.cli.requests import ENTRIES, EXCHANGES, count_flag, show_list
 from interface.cli.targets import RUN
 from interface.cli.timeline_view import GRAPHS, graph_lines, timeline_lines
 from interface.cli.transcript_view import entry_lines, unanswered_lines, usage_text
@@ -24,7 +25,7 @@ NEWEST: Final = 20
 """Maximum number of displayed failed calls, and of displayed approval requests; ``--json`` lists all."""
 _OF_RUN: Final = {"timeline": "/timeline", "graph": "/graph", "html": "/timeline"}
 """Path of the document of a run, by view."""
-_OF_INSTRUCTION: Final = ("prompt", "steps")
+_OF_INSTRUCTION: Final = ("prompt", "steps", "wire")
 _STATUS_STYLES: Final = {"done": "green", "running": "cyan"}
 
 
@@ -32,8 +33,9 @@ def configure_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ids", metavar="RUN|INSTRUCTION", nargs="+", help="runs (r12, review:main), instructions (i7)")
     flag(parser, "--prompt", about="for an instruction: print the prompt of the model")
     flag(parser, "--steps", about="for an instruction: print each model and tool call")
+    flag(parser, "--wire", about="for an instruction: print recorded model requests and responses")
     flag(parser, "--full", about="with --steps: print arguments and results in full")
-    count_flag(parser, what="with --steps: number of first calls")
+    count_flag(parser, what="with --steps or --wire: number of first rows")
     flag(parser, "--timeline", about="for a run: draw the work of each agent over time")
     parser.add_argument("--graph", choices=tuple(GRAPHS), help="for a run: print the graph of its messages")
     parser.add_argument("--html", metavar="FILE", help="for a run: write a web page with its timeline to FILE")
@@ -70,6 +72,8 @@ def show_object(context: Context, name: str) -> int:
         return context.answer(context.kernel().get(f"/instructions/{name}/prompt"), prompt_lines)
     if args.steps:
         return show_list(context, f"/instructions/{name}/entries", ENTRIES, partial(step_lines, full=args.full))
+    if args.wire:
+        return show_list(context, f"/instructions/{name}/wire", EXCHANGES, wire_lines)
     if is_instruction:
         return context.answer(context.kernel().get(f"/instructions/{name}"), instruction_lines)
     return _show_run(context, name, *views)
@@ -128,6 +132,7 @@ def instruction_lines(info: InstructionInfo, screen: Screen) -> list[str]:
         "space": info.space,
         "lane": info.lane,
         "status": info.status + why,
+        "model": info.model,
         "waits": wait_text(info),
         "messages": ", ".join(info.message_ids),
         "continues": info.continues or "",
@@ -141,10 +146,14 @@ def instruction_lines(info: InstructionInfo, screen: Screen) -> list[str]:
         for attempt in info.attempts:
             steps = sum(step.attempt == attempt.n for step in info.steps)
             ended = (attempt.ended_at or "-", attempt.outcome or "-", attempt.exit or "-")
-            rows.append([str(attempt.n), str(attempt.epoch), attempt.started_at, *ended, attempt.node, str(steps)])
-        header = ["ATTEMPT", "EPOCH", "STARTED", "ENDED", "OUTCOME", "EXIT", "NODE", "STEPS"]
-        if not any(row[-2] for row in rows):  # no node: all work ran on the kernel's machine
-            header, rows = [*header[:-2], header[-1]], [[*row[:-2], row[-1]] for row in rows]
+            models = ", ".join(one.model for one in attempt.models)
+            rows.append(
+                [str(attempt.n), str(attempt.epoch), attempt.started_at, *ended, attempt.node, models, str(steps)]
+            )
+        header = ["ATTEMPT", "EPOCH", "STARTED", "ENDED", "OUTCOME", "EXIT", "NODE", "MODEL", "STEPS"]
+        # Without a node, all work ran on the kernel's machine; one model is shown above.
+        hidden = {place for place, least in ((6, 1), (7, 2)) if len({row[place] for row in rows} - {""}) < least}
+        header, *rows = [[cell for place, cell in enumerate(row) if place not in hidden] for row in (header, *rows)]
         lines += ["", *table(header, rows, screen)]
     # The last calls that failed or were not run, with the text that the model received.
     failed = [(step.n, call) for step in info.steps for call in step.failed]
@@ -169,6 +178,18 @@ def step_lines(found: dict[str, Any], screen: Screen, *, full: bool = False) -> 
     if found["next"] is None:
         lines += unanswered_lines(found, screen)
     return lines or ["nothing was done yet"]
+
+
+def wire_lines(found: dict[str, Any], screen: Screen) -> list[str]:
+    lines: list[str] = []
+    for one in found["exchanges"]:
+        status = "no response" if one["status"] is None else f"status {one['status']}"
+        head = f"#{one['n']} attempt {one['attempt']}, {one['at']}, {one['model']}, {status}, {one['ms']} ms"
+        lines += ["", screen.style(one_line(head), "bold")]
+        for body in (one["request"], one["response"]):
+            text = body if isinstance(body, str) else json.dumps(body, indent=2, ensure_ascii=False)
+            lines += ["", *_text(text)] if body is not None else []
+    return lines[1:] or ["nothing was recorded: set recording: on for the agent or the project"]
 
 
 def wait_text(info: InstructionInfo) -> str:

@@ -320,6 +320,24 @@ def book_late(tx: Transaction, instruction: str, epoch: int, entry: Entry) -> No
     tx.conn.execute(BOOK, {"agent": agent, "exit": None, "now": tx.now_ms, "worked": False, **amounts_of(entry.usage)})
 
 
+SPEND: Final = instruction_sql("""
+UPDATE instructions SET {add} WHERE id = :id AND epoch = :epoch AND state IN ('running', 'leased', 'cancelled')
+RETURNING agent, run, state
+""")
+
+
+def book_usage(tx: Transaction, instruction: str, epoch: int, usage: Usage) -> None:
+    """Book usage of an attempt that belongs to no entry, also after a cancellation. Raises Refused (stale_attempt)."""
+    number = number_of(instruction, "i")
+    row = tx.conn.execute(SPEND, {"id": number, "epoch": epoch, **amounts_of(usage)}).fetchone()
+    if row is None:
+        raise stale(instruction, epoch)
+    agent, run, state = row
+    spend(tx, agent=agent, run=run, usage=usage, instruction=number)
+    if state == "cancelled":  # otherwise the agent's total is booked at the end
+        tx.conn.execute(BOOK, {"agent": agent, "exit": None, "now": tx.now_ms, "worked": False, **amounts_of(usage)})
+
+
 LAST_CHARACTERS: Final = 4000
 """Limit of the last message that the opener receives."""
 

@@ -150,12 +150,17 @@ def _places(conn: apsw.Connection) -> list[tuple[int, int]]:
 
 
 # An account precedes its models, which are not probed while the account's breaker is open.
+# A lasting breaker without waiting work stays open: the next attempt that needs the model claims the probe.
+WANTED: Final = """AND (NOT b.lasting
+    OR EXISTS (SELECT 1 FROM instructions WHERE state = 'waiting' AND wait_key = b.key)
+    OR EXISTS (SELECT 1 FROM agents WHERE hold_key = b.key))"""
 PROBE: Final = """
 SELECT b.key FROM breakers AS b WHERE b.state = 'open' AND b.open_until_ms > 0 AND b.open_until_ms <= ?
   AND NOT EXISTS (SELECT 1 FROM breakers AS a
     WHERE a.state <> 'closed' AND a.key || '/' = substr(b.key, 1, length(a.key) + 1))
+{wanted}
 ORDER BY b.key
-"""
+""".replace("{wanted}", WANTED)
 
 
 def apply_due(tx: Transaction, starvation_ms: int) -> None:
@@ -184,13 +189,13 @@ SELECT min(
     WHERE i.state = 'waiting' AND i.not_before_ms > 0 AND i.wait_key IS NULL AND i.waits_for <> 'paused'), :never),
   coalesce((SELECT min(b.open_until_ms) FROM breakers AS b WHERE b.state = 'open' AND b.open_until_ms > 0
     AND NOT EXISTS (SELECT 1 FROM breakers AS a
-      WHERE a.state <> 'closed' AND a.key || '/' = substr(b.key, 1, length(a.key) + 1))), :never),
+      WHERE a.state <> 'closed' AND a.key || '/' = substr(b.key, 1, length(a.key) + 1)) {wanted}), :never),
   coalesce((SELECT min(p.expires_ms) FROM approvals AS p WHERE p.state = 'open'), :never),
   coalesce((SELECT min(v.expires_ms) FROM ballots AS v WHERE v.state = 'open'), :never),
   -- the deadline of a person's answer
   coalesce((SELECT min(i.answer_by_ms) FROM instructions AS i INDEXED BY instructions_answer_by
     WHERE i.state = 'waiting' AND i.answer_by_ms > 0 AND i.waits_for = 'person'), :never))
-"""
+""".replace("{wanted}", WANTED)
 NEVER: Final = 2**62
 
 

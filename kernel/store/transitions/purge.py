@@ -41,6 +41,8 @@ SELECT e.instruction FROM entries AS e WHERE held(e.body) OR e.blob IN (SELECT v
 UNION SELECT i.id FROM instructions AS i
   WHERE held(i.result_text) OR held(i.manifest) OR held(i.vouched) OR i.prefix IN (SELECT value FROM purged_blobs)
 UNION SELECT f.instruction FROM effects AS f WHERE held(f.result)
+UNION SELECT x.instruction FROM exchanges AS x
+  WHERE x.request IN (SELECT value FROM purged_blobs) OR x.response IN (SELECT value FROM purged_blobs)
 UNION SELECT a.instruction FROM attempts AS a WHERE held(a.stderr_tail)
 """
 
@@ -66,6 +68,7 @@ WORK: Final = "SELECT value FROM purged_work ORDER BY value"
 WIPE_WORDS: Final = "UPDATE messages SET text = '', cleared = 1 WHERE seq IN (SELECT value FROM purged_words)"
 WIPE_ENTRIES: Final = "DELETE FROM entries WHERE instruction IN (SELECT value FROM purged_work)"
 WIPE_EFFECTS: Final = "DELETE FROM effects WHERE instruction IN (SELECT value FROM purged_work)"
+WIPE_EXCHANGES: Final = "DELETE FROM exchanges WHERE instruction IN (SELECT value FROM purged_work)"
 WIPE_COMPLAINTS: Final = "UPDATE attempts SET stderr_tail = NULL WHERE instruction IN (SELECT value FROM purged_work)"
 WIPE_RESULTS: Final = """
 UPDATE instructions SET result_text = '', manifest = NULL, prefix = NULL, vouched = NULL, entries = 0, aside = 0,
@@ -111,7 +114,8 @@ DELETE FROM blobs WHERE hash IN (SELECT value FROM purged_blobs)
 """
 
 WIPE: Final = (
-    WIPE_WORDS, WIPE_ENTRIES, WIPE_EFFECTS, WIPE_COMPLAINTS, WIPE_RESULTS, WIPE_APPROVALS, WIPE_RESOURCES,
+    WIPE_WORDS, WIPE_ENTRIES, WIPE_EFFECTS, WIPE_EXCHANGES, WIPE_COMPLAINTS, WIPE_RESULTS, WIPE_APPROVALS,
+    WIPE_RESOURCES,
     *WIPE_ROWS, WIPE_PROPOSED, WIPE_AUDIT, WIPE_CREATIONS, WIPE_REASONS, WIPE_EVENTS, WIPE_EVENTS_WHOLE, WIPE_BLOBS,
 )  # fmt: skip
 

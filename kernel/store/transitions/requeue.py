@@ -1,5 +1,6 @@
 """Requeue an instruction: for a retry, for later, or into a wait."""
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -50,6 +51,10 @@ class Requeue(msgspec.Struct, frozen=True, kw_only=True):
     crash_jitter: float | None = None
     trip: ProviderFailure | None = None
     seen_shut: bool = False
+    refund: int = 0
+    """Number of earlier attempts whose charges are refunded."""
+    change: "Mapping[str, str | None] | None" = None
+    """Set if another model of the agent's list is used from now on: the content of the event."""
     retry: "Retried | None" = None
     """Set if an attempt failed and another one follows: the content of the event."""
 
@@ -65,7 +70,7 @@ class Retried(msgspec.Struct, frozen=True, kw_only=True):
 # The lease has charged an attempt. A crash is charged as a crash instead; an uncharged attempt is refunded.
 PARK: Final = instruction_sql("""
 UPDATE instructions SET state = :status, {wait}, cause = :cause, error_class = :class,
-  attempts = attempts - :refund, crashes = crashes + :crash, preempted = preempted + :preempted,
+  attempts = max(0, attempts - :refund), crashes = crashes + :crash, preempted = preempted + :preempted,
   promoted = promoted AND NOT :preempted, compacted = compacted OR :compact,
   throttled_ms = CASE WHEN NOT :throttled THEN throttled_ms WHEN throttled_ms > 0 THEN throttled_ms ELSE :now END
 WHERE id = :id AND epoch = :epoch AND state {before retry}
@@ -100,7 +105,7 @@ def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> 
         "now": tx.now_ms,
         "not_before": parking.not_before_ms,
         "class": None if parking.cause is None else CLASS_OF_CAUSE[parking.cause],
-        "refund": parking.charge != "attempt",
+        "refund": parking.refund + (parking.charge != "attempt"),
         "crash": parking.charge == "crash",
     }
     row = tx.conn.execute(PARK, values).fetchone()
@@ -125,6 +130,8 @@ def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> 
         waits.hold(tx, agent, parking.wait_key, parking.waits_for, parking.not_before_ms)
     if parking.crash_jitter is not None:
         charge_crash(tx, agent, parking.crash_jitter)
+    if parking.change is not None:
+        tx.emit("model.fallback", space=space, agent=name, instruction=number, data=parking.change)
     more: dict[str, object] = {}
     if parking.retry is not None:
         retry = parking.retry

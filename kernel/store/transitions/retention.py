@@ -29,6 +29,7 @@ ENTRIES: Final = "DELETE FROM entries WHERE instruction = ?"
 EFFECTS: Final = "DELETE FROM effects WHERE instruction = ?"
 APPROVALS: Final = "DELETE FROM approvals WHERE instruction = ?"
 HANDOVERS: Final = "DELETE FROM handovers WHERE instruction = ?"
+EXCHANGES: Final = "DELETE FROM exchanges WHERE instruction = ?"
 COMPLAINTS: Final = "UPDATE attempts SET stderr_tail = NULL WHERE instruction = ? AND stderr_tail IS NOT NULL"
 FORGET: Final = "UPDATE instructions SET entries = 0, aside = 0, carried_steps = 0, prefix = NULL WHERE id = ?"
 
@@ -41,7 +42,7 @@ def sweep_instructions(tx: Transaction, numbers: Sequence[int], before_ms: int) 
             return done
         if tx.conn.execute(STILL_OLD, (number, before_ms)).fetchone() is None:
             continue  # retried meanwhile
-        for statement in (ENTRIES, EFFECTS, APPROVALS, HANDOVERS, COMPLAINTS, FORGET):
+        for statement in (ENTRIES, EFFECTS, APPROVALS, HANDOVERS, EXCHANGES, COMPLAINTS, FORGET):
             tx.conn.execute(statement, (number,))
             rows += tx.conn.changes()
     return len(numbers)
@@ -152,6 +153,7 @@ WHERE i.ended_ms < :before AND (i.entries > 0 OR i.prefix IS NOT NULL
   OR EXISTS (SELECT 1 FROM effects AS f WHERE f.instruction = i.id)
   OR EXISTS (SELECT 1 FROM approvals AS p WHERE p.instruction = i.id)
   OR EXISTS (SELECT 1 FROM handovers AS h WHERE h.instruction = i.id)
+  OR EXISTS (SELECT 1 FROM exchanges AS x WHERE x.instruction = i.id)
   OR EXISTS (SELECT 1 FROM attempts AS a WHERE a.instruction = i.id AND a.stderr_tail IS NOT NULL))
 ORDER BY i.id LIMIT 20000
 """).column(int)
@@ -206,6 +208,7 @@ SELECT hash FROM blobs AS b WHERE b.put_ms < :before
   AND b.hash NOT IN (SELECT i.prefix FROM instructions AS i WHERE i.prefix IS NOT NULL)
   AND b.hash NOT IN (SELECT a.blob FROM approvals AS a WHERE a.blob IS NOT NULL)
   AND b.hash NOT IN (SELECT r.blob FROM resources AS r)
+  AND b.hash NOT IN (SELECT x.request FROM exchanges AS x UNION SELECT x.response FROM exchanges AS x)
   AND b.hash NOT IN (SELECT p.part FROM blobs AS p WHERE p.part IS NOT NULL)
 LIMIT 20000
 """).column(bytes)

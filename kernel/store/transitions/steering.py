@@ -6,7 +6,7 @@ from kernel.policy.agent_status import AgentState
 from kernel.store import waits
 from kernel.store.agents import AgentSpec, put_agent, remove_agent, require_idle, set_agent_state
 from kernel.store.approvals import unbind
-from kernel.store.circuit_breakers import release_agent
+from kernel.store.circuit_breakers import forget_closed, release_agent
 from kernel.store.holdings import RENAMING
 from kernel.store.instructions import find
 from kernel.store.mirrors import mark_redo
@@ -35,7 +35,7 @@ def pause_agent(tx: Transaction, agent: AgentKey) -> None:
 
 
 def resume_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
-    """Resume a paused or stopped agent, and end a provider's hold unless the provider named a time.
+    """Resume a paused or stopped agent, forget closed models, and end a hold unless the provider named its time.
 
     Only ``reset_agent`` overrides that time (P12). Return the instructions that no longer wait.
     Raises Refused: unknown_agent; conflict if the agent is in error.
@@ -45,6 +45,7 @@ def resume_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
         raise Refused("conflict", f"{agent} is in state error, not paused", f"clear it: awk reset {agent}")
     if state != "active":
         set_agent_state(tx, agent, "active")
+    forget_closed(tx)
     timed = tx.conn.execute(TIMED, (agent,)).fetchone() is not None
     return () if timed else release_agent(tx, agent)
 

@@ -3,7 +3,8 @@
 import pytest
 
 from kernel.agents.definition import check_agent
-from kernel.agents.providers import ALIASES, PROVIDERS, CauseError, ModelRejected, Resolved, resolve
+from kernel.agents.models import ALIASES
+from kernel.agents.providers import PROVIDERS, CauseError, ModelRejected, Resolved, resolve
 from kernel.agents.trust import demands
 from kernel.source.diagnostics import Diagnostics, Location
 from kernel.source.yaml_tree import MapNode

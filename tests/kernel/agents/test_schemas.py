@@ -51,7 +51,7 @@ _WAKEUPS: Final = st.sampled_from(["5m", "36h", "0 9 * * 1-5"])
 AGENT: Final[Special] = {
     ("AgentDefinition", "name"): None,
     ("AgentDefinition", "model"): st.sampled_from(
-        ["anthropic/claude-sonnet-5-5", "sonnet", "openai/gpt-5.5", "mock/x"]
+        ["anthropic/claude-sonnet-5-5", "sonnet", "openai/gpt-5.5", "mock/x", ["mock/x", "openai/gpt-5.5"]]
     ),
     ("AgentDefinition", "backend"): st.sampled_from(["sdk", "mock"]),
     ("AgentDefinition", "provider"): None,
@@ -136,7 +136,7 @@ WORKFLOW: Final[Special] = {
     ("Deliver", "check"): st.sampled_from(["make test", "true"]),
     ("WorkflowDefinition", "output_schema"): st.just({"type": "object", "required": ["a"]}),
     ("Ref", "ref"): st.just("bob"),
-    ("Ref", "model"): st.sampled_from(["haiku", "openai/gpt-5.5"]),
+    ("Ref", "model"): st.sampled_from(["haiku", "openai/gpt-5.5", ["haiku", "openai/gpt-5.5"]]),
     ("Ref", "backend"): st.just("mock"),
     ("Ref", "provider"): None,
     ("Ref", "thinking"): None,
@@ -159,6 +159,8 @@ PROJECT: Final[Special] = {
     ("ProjectDefinition", "webhooks"): st.sampled_from(
         [[], [{"url": "https://example.invalid/x", "events": ["*"], "secret": "$S", "allow_private": True}]]
     ),
+    ("ProjectModels", "default"): st.sampled_from(["", "haiku", ["haiku", "openai/gpt-5.5"]]),
+    ("ProjectModels", "aliases"): st.sampled_from([{}, {"quick": ["haiku", "mock/x"]}]),
     ("ProjectDefinition", "embeddings"): st.sampled_from([None, {"model": "openai/text-embedding-3-small"}]),
     ("ProjectDefinition", "nodes"): st.sampled_from(
         [

@@ -175,7 +175,7 @@ async def test_a_page_shows_hostile_text_as_text(kernel: ServedKernel) -> None:
     assert [line for line in outside if any(word in line for word in ("system", "evil", "javascript", "<b>"))] == []
     assert "### [system]" in page
     assert outside[-1].startswith("End of the archive: 3 of channel, 0 of resources,")
-    assert outside[-1].endswith("2 of instructions, 2 of transcript.")
+    assert outside[-1].endswith("2 of instructions, 2 of transcript, 0 of wire.")
 
 
 async def test_secrets_are_replaced_by_words_for_them(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ async def test_a_client_that_leaves_ends_the_reading_and_nothing_else(kernel: Se
 def test_the_table_of_parts_is_the_order_of_an_archive() -> None:
     """docs/how-to/run/export-and-import.md: what a new part has to bring along is a row of this table."""
     shared = ["resources", "documents", "suggestions", "tasks"]
-    order = ["channel", *shared, "votes", "statuses", "instructions", "transcript"]
+    order = ["channel", *shared, "votes", "statuses", "instructions", "transcript", "wire"]
     assert list(PARTS) == order
     assert len({row.title for row in PARTS.values()}) == len(PARTS)
 

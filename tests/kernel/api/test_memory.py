@@ -331,7 +331,7 @@ agents: key name home_space origin file backend model state reason last_exit hol
 agents: replica_of
 approval_rules: agent tool created_by
 approvals: agent name space call_key tool blob digest state decided_by
-attempts: token_hash outcome exit scopes node
+attempts: token_hash outcome exit scopes node model
 audit: kind owner owner_name receiver receiver_name space note
 ballots: space name type rule tie_breaker creator creator_key state winner why ended_by salt binds
 blobs: hash part
@@ -363,6 +363,7 @@ members: space name agent backend needs
 messages: kind space sender addressed
 mirrors: space
 model_spending: backend model
+exchanges: model request response
 nodes: name settings digest
 project_identity: id
 quotas: told

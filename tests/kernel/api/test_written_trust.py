@@ -62,7 +62,7 @@ class Team:
         token = self.tokens[who] = f"{who} {instruction}"
         leased = await self.commit(lease, instruction, sha256(token.encode()).digest())
         assert leased is not None
-        frame = await self.builder.build(leased, token)
+        frame = await self.builder.build(leased, token, "awk-x")
         await self.commit(narrow, instruction, leased.epoch, SCOPES, frame.seen)
         began = Beginning(pid=1, backend=frame.definition.backend, model="m")
         reply = Entry(k=leased.entries, kind="reply", text="I begin")

@@ -13,6 +13,7 @@ import trio.testing
 from kernel.agents.catalog import Catalog
 from kernel.agents.registration import register
 from kernel.agents.trust import ProjectTrust, TrustedFiles
+from kernel.gateway.gateway import Gateway
 from kernel.policy.scheduling import WorkerLimits
 from kernel.procs.launcher import Launcher
 from kernel.procs.procfs import ProcessId
@@ -23,6 +24,8 @@ from kernel.services.budgets import Admission, BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.conversation import AttemptServices
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
+from kernel.services.model_choice import ModelChooser
+from kernel.services.model_requests import ModelGateway
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.supervision import InFlight
 from kernel.services.timers import Deadlines
@@ -151,6 +154,7 @@ class Core:
         self.database = open_migrated(str(root / "agent-worker.db"))
         feed = Feed()
         self.feed = feed
+        self.gateway = Gateway("http://x", {}, str(root))
         self.reader = Reader(database=self.database)
         self.writer = Writer(database=self.database, clock_ms=lambda: self.now_ms, publish=feed.publish)
         self.catalog = Catalog(root)
@@ -169,8 +173,12 @@ class Core:
                 own_bin=frozenset(),
                 url="http://x",
                 paths=AttemptPaths(state=root / ".state", home=root / ".state"),
+                choose=ModelChooser(
+                    reader=self.reader, writer=self.writer, environ={}, now_ms=lambda: self.now_ms
+                ).choose,
             ),
             completer=Completer(writer=self.writer, now_ms=lambda: self.now_ms, jitter=lambda: 0.0),
+            models=ModelGateway(gateway=self.gateway, environ={}),
             in_flight=self.in_flight.working,
         )
         self.attempts = Attempts(services)

@@ -260,12 +260,12 @@ async def test_a_call_is_booked_at_its_list_price_or_at_none(kernel: BudgetKerne
     ):
         leased = await kernel.lease(one)
         kernel.budgets.open(leased, PLAIN, start_of(leased, model, provider))
-    costs = [kernel.budgets.priced(CALL, one).cost_usd for one in ids]
+    costs = [present(kernel.budgets.priced(CALL, one)).cost_usd for one in ids]
     known = present(rate("openai", "gpt-5"))
     assert costs == [pytest.approx(cost_usd("openai", "gpt-5", CALL)), None, None, None]
     assert costs[0] is not None
     assert 0 < costs[0] <= 700 * known.input_usd + 300 * known.output_usd
-    assert kernel.budgets.priced(Usage(cost_usd=0.5), ids[0]).cost_usd == 0.5
+    assert present(kernel.budgets.priced(Usage(cost_usd=0.5), ids[0])).cost_usd == 0.5
 
 
 async def test_a_started_workflow_holds_still_when_its_wall_time_is_over(kernel: BudgetKernel) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import msgspec
 import psutil
 import pytest
 import trio
@@ -13,6 +14,7 @@ import trio
 from kernel.agents.catalog import Catalog
 from kernel.agents.sections import embedding_units
 from kernel.agents.trust import ProjectTrust, TrustedFiles
+from kernel.gateway.gateway import Gateway
 from kernel.inspect.trust import trust_demands
 from kernel.policy.recall import fused
 from kernel.procs.launcher import ExecLauncher
@@ -48,11 +50,17 @@ MEANT = SAID[3]
 
 
 class AskedHere:
-    """Does what the process does, in this one."""
+    """Does what the gateway does, and what the process does unless ``process`` does it."""
+
+    def __init__(self, ground: "Ground", process: Asking | None = None) -> None:
+        self.ground = ground
+        self.process = process
 
     async def ask(self, asked: EmbeddingRequest, patience_seconds: float) -> EmbeddingAnswer:
-        del patience_seconds
-        return await embed(asked)
+        provider = self.ground.embeddings.endpoint().provider
+        assert (asked.provider.base_url, KEY in repr(asked)) == ("http://kernel/gateway/openai/v1", False)
+        asked = msgspec.structs.replace(asked, provider=provider)
+        return await (embed(asked) if self.process is None else self.process.ask(asked, patience_seconds))
 
 
 class Ground:
@@ -60,7 +68,7 @@ class Ground:
 
     def __init__(self, archive: Archive, api: EmbeddingsApi, folder: Path) -> None:
         self.archive, self.api, self.folder = archive, api, folder
-        self.asking: Asking = AskedHere()
+        self.asking: Asking = AskedHere(self)
         self.now = 0.0
         self.environ = {"EMBED_KEY": KEY, "PATH": "/usr/bin:/bin"}
         self.grants: list[Grant] = []
@@ -85,6 +93,7 @@ class Ground:
         self.embeddings = EmbeddingClient(
             files=TrustedFiles(self.catalog, self.environ, ProjectTrust(kept=lambda: self.grants)),
             asking=self.asking,
+            gateway=Gateway("http://kernel", {}, ""),
             state_dir=self.folder,
             now=lambda: self.now,
         )
@@ -122,7 +131,7 @@ async def test_a_process_asks_again_and_again_and_another_where_it_died(
         launcher = ExecLauncher(run_dir=folder, environ={"PATH": "/usr/bin:/bin"})
         await nursery.start(launcher.run)
         served = EmbeddingProcess(launcher, lambda: {"PATH": "/usr/bin:/bin"})
-        ground.asking = served
+        ground.asking = AskedHere(ground, served)
         ground.restart()
         with pytest.raises(Refused, match="safe mode"):
             await ground.search(vectors=True)

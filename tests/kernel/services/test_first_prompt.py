@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 import trio
 import trio.testing
+from msgspec.structs import replace
 
 from kernel.agents.prompt import LINES, AssembledPrompt, prior_work
 from kernel.agents.providers import Dialect, Resolved
@@ -16,7 +17,9 @@ from kernel.services.running_attempt import RunningAttempt
 from kernel.services.start_frame import FirstPrompt, first_prompt
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.approvals import GatedCall
+from kernel.store.attempts import Beginning
 from kernel.store.transitions.approvals import ask
+from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue
 from protocol.ipc import Entry, Json, Provider, ToolCall
@@ -63,8 +66,30 @@ async def test_the_first_entry_freezes_the_prompt_for_every_later_attempt(store:
     assert third.entries == ENTRIES
 
 
-@pytest.mark.parametrize("where", [{"backend": "mock"}, {"dialect": "anthropic"}])
-async def test_another_backend_or_dialect_begins_anew_with_a_ledger(store: Store, where: dict[str, str]) -> None:
+async def test_the_built_in_loop_converts_what_another_model_has_said(store: Store) -> None:
+    """Whoever changes the model loses nothing; what only the other provider understands is left out."""
+    instruction = await begun(store)
+    leased = await store.take(instruction)
+    opened = told(store, leased, 1)
+    native = replace(ENTRIES[0], native=Json(b'{"openai":{"content":"x"}}'))
+    for entry in (native, ENTRIES[1]):
+        beginning = Beginning(pid=1, backend="sdk", model="p/m") if entry.k == 0 else None
+        await store.writer.commit(journal, instruction, 1, entry, frozen=opened.snapshot, beginning=beginning)
+    await store.requeue(instruction, 1, Requeue(status="queued", outcome="quota"))
+    store.clock.now_ms += 1
+    second = await store.take(instruction)
+    for dialect, model, kept in (
+        ("anthropic", "q/m", ENTRIES[0]),
+        ("openai", "q/m", ENTRIES[0]),
+        ("openai", "p/m", native),
+    ):
+        resolved = Resolved(Provider(name="q", dialect=dialect), "m")  # type: ignore[arg-type]
+        again = first_prompt(second, "sdk", resolved, store.reader, lambda: pytest.fail("anew"), model)
+        assert (again.prompt.system, again.entries) == ("version 1", (kept, ENTRIES[1]))
+
+
+@pytest.mark.parametrize("where", [{"backend": "mock"}, {"backend": "codex"}, {"dialect": "mock"}])
+async def test_another_backend_begins_anew_with_a_ledger(store: Store, where: dict[str, str]) -> None:
     """contracts 9: entries cannot be replayed to it; what was done is told, and their numbers are not used again."""
     instruction = await begun(store)
     await attempt(store, instruction, 1, *ENTRIES)

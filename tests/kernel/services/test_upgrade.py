@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 
+from kernel.gateway.gateway import Gateway
 from kernel.procs.handle import CannotHandOver
 from kernel.services import upgrade as service
 from kernel.services.handover import KernelProgram, TrialFailed
@@ -70,6 +71,7 @@ class Kernel:
             attempts=self,  # type: ignore[arg-type]
             dispatcher=self,  # type: ignore[arg-type]
             spawns=self,  # type: ignore[arg-type]
+            gateway=Gateway("http://x", {}, "/"),
             writer=self,  # type: ignore[arg-type]
             version="1.0",
             safe_mode=trio.Event(),

@@ -45,7 +45,7 @@ async def test_a_refusal_for_rate_holds_back_all_the_work_of_its_agent(store: St
     await store.requeue("i1", 1, refused(60.0))
     assert statuses(store, "i1", "i2") == ["waiting", "queued"]
     assert ready(store) == ["i3"]
-    assert store.reader.now(circuit_breakers.closed_for, (ACCOUNT, MODEL), "bob") is not None
+    assert store.reader.now(circuit_breakers.shut_for, (ACCOUNT, MODEL), "bob") != []
     assert store.reader.now(next_due_ms, STARVATION_MS) == START_MS + 60_000
 
 
@@ -66,8 +66,8 @@ async def test_one_tries_and_the_others_follow_when_it_is_answered(store: Store)
     assert statuses(store, "i1", "i2", "i3") == ["queued", "waiting", "waiting"]
     probe = await store.take("i1")
     assert probe.attempts == 1, "a wait is no attempt"
-    assert store.reader.now(circuit_breakers.closed_for, (ACCOUNT, MODEL), "alice") is None
-    assert store.reader.now(circuit_breakers.closed_for, (ACCOUNT, MODEL), "bob") is not None
+    assert store.reader.now(circuit_breakers.shut_for, (ACCOUNT, MODEL), "alice") == []
+    assert store.reader.now(circuit_breakers.shut_for, (ACCOUNT, MODEL), "bob") != []
     await store.writer.commit(record_answer, probe.agent, (MODEL,))
     assert ready(store) == ["i2"]
     store.clock.now_ms += 500

@@ -27,6 +27,7 @@ PRAGMA user_version = 31;
 SCRIPTS = {30: SCHEMA_30, 31: SCHEMA_30 + TRUST, 32: SCHEMA_32, 33: SCHEMA_33, 34: SCHEMA_34}
 SHAPE = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name"
 VERSION = "PRAGMA user_version"
+NEXT = max(migrations()) + 1
 
 Rows = dict[str, list[dict[str, object]]]
 
@@ -53,6 +54,7 @@ def everything(path: str) -> Rows:
         found[table] = [dict(zip(names, row, strict=True)) for row in cursor]
     connection.close()
     found["sqlite_sequence"] += found.pop("sequences", [])
+    assert found.pop("exchanges", []) == []
     assert found.pop("creations", []) == [] == [row for row in found["workflows"] if row.pop("open", 0)]
     found["sqlite_sequence"].sort(key=lambda row: str(row["name"]))
     return found
@@ -81,6 +83,8 @@ def test_a_converted_database_has_every_row_and_the_schema_of_a_new_one(schema: 
         for row in before["instructions"]:
             row["trust"] = 2 if row["epoch"] else 0
     before["agents"] = [{**row, "replica_of": None} for row in before["agents"]]  # of a later migration
+    for table, column, value in (("attempts", "model", None), ("breakers", "lasting", 0)):  # migration 36
+        before[table] = [{**row, column: value} for row in before[table]]
     assert after == before
     assert sorted(os.listdir(tmp_path)) == ["kernel.db", f"kernel.db.schema-{schema}"]
     assert version_of(f"{path}.schema-{schema}") == schema

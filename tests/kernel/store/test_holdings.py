@@ -25,7 +25,7 @@ COLUMNS = 'SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_info(?
 CODES = """
 entries: blob kind
 effects: call_key
-attempts: exit node outcome scopes token_hash
+attempts: exit node outcome scopes token_hash model
 quotas: told
 approvals: blob call_key decided_by digest
 resources: blob id type
@@ -59,6 +59,7 @@ blobs: hash part
 idempotency: body_hash key principal
 tokens: digest scope
 nodes: digest name
+exchanges: request response
 boots: machine version
 breakers: failures key reason
 webhooks: digest

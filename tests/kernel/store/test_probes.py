@@ -67,7 +67,7 @@ async def test_who_is_paused_before_it_tried_leaves_its_place_to_the_next(store:
     await store.take("i2")
     await store.writer.commit(resume_agent, AgentKey("alice"))
     await settle(store)
-    assert store.reader.now(circuit_breakers.closed_for, (KEY,), "alice") is not None, "one at a time"
+    assert store.reader.now(circuit_breakers.shut_for, (KEY,), "alice") != [], "one at a time"
 
 
 @pytest.mark.parametrize("how", ["paused", "limited"])
@@ -96,7 +96,7 @@ async def test_an_edit_during_a_pause_and_a_limit_leaves_no_probe_behind(store: 
     await store.writer.commit(pause_workflow, space)
     await store.agent("alice", b'{"model":"mock/m","max_steps":9}')
     await settle(store)
-    assert store.reader.now(circuit_breakers.closed_for, (KEY,), "bob") is None, "nobody is on the way to try"
+    assert store.reader.now(circuit_breakers.shut_for, (KEY,), "bob") == [], "nobody is on the way to try"
 
 
 async def test_who_never_gets_its_turn_is_waited_for_a_minute(store: Store) -> None:
@@ -107,8 +107,8 @@ async def test_who_never_gets_its_turn_is_waited_for_a_minute(store: Store) -> N
     store.clock.now_ms += 1
     await settle(store)
     assert ready(store) == ["i1", "i2"]
-    assert store.reader.now(circuit_breakers.closed_for, (KEY,), "alice") is not None, "one at a time"
-    assert store.reader.now(circuit_breakers.closed_for, (KEY,), "bob") is None
+    assert store.reader.now(circuit_breakers.shut_for, (KEY,), "alice") != [], "one at a time"
+    assert store.reader.now(circuit_breakers.shut_for, (KEY,), "bob") == []
 
 
 async def test_who_is_trying_has_all_the_time_it_needs(store: Store) -> None:
@@ -248,8 +248,8 @@ async def test_who_is_reset_may_ask_but_lets_nobody_else_go(store: Store, queued
     await store.writer.commit(reset_agent, AgentKey("alice"))
     await settle(store)
     assert ready(store) == (["i3"] if queued else [])
-    assert (store.reader.now(circuit_breakers.closed_for, (KEY,), "alice") is None) is queued
-    assert store.reader.now(circuit_breakers.closed_for, (KEY,), "bob") is not None
+    assert (store.reader.now(circuit_breakers.shut_for, (KEY,), "alice") == []) is queued
+    assert store.reader.now(circuit_breakers.shut_for, (KEY,), "bob") != []
 
 
 async def test_a_person_opens_what_only_a_person_can_though_nothing_is_there_to_be_tried(store: Store) -> None:
@@ -258,7 +258,7 @@ async def test_a_person_opens_what_only_a_person_can_though_nothing_is_there_to_
     await store.requeue("i1", 1, sent_away("auth", "credentials", KEY))
     await store.writer.commit(cancel, "i1")
     await store.writer.commit(resume_agent, AgentKey("alice"))
-    assert store.reader.now(circuit_breakers.closed_for, (KEY,), "alice") is None
+    assert store.reader.now(circuit_breakers.shut_for, (KEY,), "alice") == []
 
 
 async def test_who_calls_somebody_else_instead_leaves_its_place_at_once(store: Store) -> None:
@@ -298,7 +298,7 @@ async def test_two_who_need_both_breakers_do_not_take_turns_for_ever(store: Stor
         for one in ready(store):
             store.clock.now_ms += 1
             leased = await store.take(one)
-            shut = store.reader.now(circuit_breakers.closed_for, (account, KEY), leased.agent)
+            shut = next(iter(store.reader.now(circuit_breakers.shut_for, (account, KEY), leased.agent)), None)
             if shut is None:
                 let_in.append(one)
             else:

@@ -98,7 +98,7 @@ _agent_worker_takes() {
         stats) options=(-h --help --by --since --until --json --project -v --verbose) arguments=(live:target) many= ;;
         dead) options=(-h --help --clear -n --json --project -v --verbose) arguments=() many= ;;
         runs) options=(-h --help --status --since -n --json --project -v --verbose) arguments=(live:channel) many= ;;
-        show) options=(-h --help --prompt --steps --full -n --timeline --graph --html --force --archive --json --project -v --verbose) arguments=(live:shown) many=1 ;;
+        show) options=(-h --help --prompt --steps --wire --full -n --timeline --graph --html --force --archive --json --project -v --verbose) arguments=(live:shown) many=1 ;;
         export) options=(-h --help --format -o --output --json --project -v --verbose) arguments=(live:exported) many= ;;
         import) options=(-h --help --json --project -v --verbose) arguments=(files:) many= ;;
         diff) options=(-h --help --stat --json --project -v --verbose) arguments=(live:diffed) many= ;;

@@ -680,8 +680,9 @@ complete -c agent-worker -n '__agent_worker_turn 0 0 0' -f -a 'show' -d 'Show a 
 complete -c agent-worker -n '__agent_worker_at show' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at show' -l prompt -d 'for an instruction: print the prompt of the model'
 complete -c agent-worker -n '__agent_worker_at show' -l steps -d 'for an instruction: print each model and tool call'
+complete -c agent-worker -n '__agent_worker_at show' -l wire -d 'for an instruction: print recorded model requests and responses'
 complete -c agent-worker -n '__agent_worker_at show' -l full -d 'with --steps: print arguments and results in full'
-complete -c agent-worker -n '__agent_worker_at show' -s n -d 'with --steps: number of first calls (default: 1000; 0: all)' -r -f
+complete -c agent-worker -n '__agent_worker_at show' -s n -d 'with --steps or --wire: number of first rows (default: 1000; 0: all)' -r -f
 complete -c agent-worker -n '__agent_worker_at show' -l timeline -d 'for a run: draw the work of each agent over time'
 complete -c agent-worker -n '__agent_worker_at show' -l graph -d 'for a run: print the graph of its messages' -r -f -a 'dot mermaid'
 complete -c agent-worker -n '__agent_worker_at show' -l html -d 'for a run: write a web page with its timeline to FILE' -r -F
@@ -1780,8 +1781,9 @@ complete -c awk -n '__agent_worker_turn 0 0 0' -f -a 'show' -d 'Show a run or an
 complete -c awk -n '__agent_worker_at show' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at show' -l prompt -d 'for an instruction: print the prompt of the model'
 complete -c awk -n '__agent_worker_at show' -l steps -d 'for an instruction: print each model and tool call'
+complete -c awk -n '__agent_worker_at show' -l wire -d 'for an instruction: print recorded model requests and responses'
 complete -c awk -n '__agent_worker_at show' -l full -d 'with --steps: print arguments and results in full'
-complete -c awk -n '__agent_worker_at show' -s n -d 'with --steps: number of first calls (default: 1000; 0: all)' -r -f
+complete -c awk -n '__agent_worker_at show' -s n -d 'with --steps or --wire: number of first rows (default: 1000; 0: all)' -r -f
 complete -c awk -n '__agent_worker_at show' -l timeline -d 'for a run: draw the work of each agent over time'
 complete -c awk -n '__agent_worker_at show' -l graph -d 'for a run: print the graph of its messages' -r -f -a 'dot mermaid'
 complete -c awk -n '__agent_worker_at show' -l html -d 'for a run: write a web page with its timeline to FILE' -r -F

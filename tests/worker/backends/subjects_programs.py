@@ -11,7 +11,8 @@ from tests.worker.backends.subject import ProgramSubject
 
 def _provider(model: str, dialect: Any, path: str = "") -> Any:
     def fields(url: str) -> dict[str, Any]:
-        provider = Provider(name="scripted", dialect=dialect, base_url=f"{url}{path}", api_key="sk-secret")
+        url = f"{url}{path}"
+        provider = Provider(name="scripted", dialect=dialect, base_url=url, api_key="sk-secret", compatible=True)
         return {"model": model, "provider": provider}
 
     return fields
@@ -22,6 +23,7 @@ _NOT_METERED: Final = "the destination of its requests is unknown, so a budget o
 _NO_CAUSE: Final = "it reports no cause: it is retried, and finally fails"
 _ANEW: Final = "it overwrites a resumed session, so it gets a new one with a list of finished steps"
 _NO_WORD: Final = "it does not report this; its model does not get the tools"
+_GATEWAY: Final = "the gateway counts its tokens, and holds its requests back"
 _LAZY: Final = "it may connect only when it needs a tool, so this cannot be detected"
 _LATE: Final = "its requests go to its vendor only, and their cost is reported at the end"
 
@@ -45,9 +47,10 @@ CODEX: Final = ProgramSubject(
     fields=_provider("scripted", "openai", "/v1"),
     real="node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
     keeps={"session/sessions/*/*/*/rollout-*.jsonl": '"task_complete"'},
-    unrecorded=frozenset({"budget", "budget_held"}),
+    unrecorded=frozenset({"budget"}),
     weaker={
-        "usage": "in a recording the tokens of a reply come with it or the next one; in production it is metered",
+        "budget": _GATEWAY,
+        "usage": "in a recording the tokens of a reply come with it or the next one; in production the gateway counts",
         "resume": "an interrupted reply is not booked, because its provider has not reported the cost",
         "refused_permission": "only the model learns what its sandbox refuses",
     },
@@ -76,11 +79,7 @@ CURSOR: Final = ProgramSubject(
         "provider": Provider(name="cursor", dialect="cursor", api_key=f"key@{url}"),
     },
     fake=Path(fake_cursor.__file__),
-    lacks={
-        "own_server_missing": "it does not report this; its model does not get the tools",
-        "budget": _LATE,
-        "budget_held": _LATE,
-    },
+    lacks={"own_server_missing": "it does not report this; its model does not get the tools", "budget": _LATE},
     weaker={
         "usage": "tokens are reported once, at the end of its work, and never of an interrupted attempt",
         "bad_key": _NO_CAUSE,
@@ -101,12 +100,7 @@ ACP: Final = ProgramSubject(
     fields=lambda url: {"model": "acp", "provider": None, "env": {"FAKE_ACP_KEY": f"key@{url}"}},
     fake=Path(fake_acp.__file__),
     talks=True,
-    lacks={
-        "own_server_missing": _NO_WORD,
-        "budget": _NOT_METERED,
-        "budget_held": _NOT_METERED,
-        "daemon_unreachable": _LAZY,
-    },
+    lacks={"own_server_missing": _NO_WORD, "budget": _NOT_METERED, "daemon_unreachable": _LAZY},
     weaker={"usage": _BY_END},
 )
 
@@ -132,12 +126,13 @@ GEMINI: Final = ProgramSubject(
     real="node_modules/@google/gemini-cli/bundle/gemini.js",
     talks=True,
     lacks={
+        "usage": _GATEWAY,
         "session_lost": "it resumes none, so none is lost",
         "own_servers": "it misreads a result that is only a number, and fails",
         "own_server_missing": _NO_WORD,
         "daemon_unreachable": _LAZY,
     },
-    weaker={"resume": _ANEW, "continued": _ANEW, "preempted": _ANEW},
+    weaker={"budget": _GATEWAY, "resume": _ANEW, "continued": _ANEW, "preempted": _ANEW},
 )
 
 
@@ -168,8 +163,8 @@ OPENCODE_ACP: Final = ProgramSubject(
     fields=_opencode_fields,
     real="node_modules/opencode-linux-x64/bin/opencode",
     talks=True,
-    lacks={"own_server_missing": _NO_WORD, "daemon_unreachable": _LAZY},
-    weaker={"bad_key": _NO_CAUSE, "throttled": _NO_CAUSE, "unknown_model": _NO_CAUSE},
+    lacks={"usage": _GATEWAY, "own_server_missing": _NO_WORD, "daemon_unreachable": _LAZY},
+    weaker={"budget": _GATEWAY, "bad_key": _NO_CAUSE, "throttled": _NO_CAUSE, "unknown_model": _NO_CAUSE},
 )
 
 
@@ -188,5 +183,11 @@ CLAUDE_ACP: Final = ProgramSubject(
         "daemon_unreachable": _LAZY,
         "unknown_model": "it reports neither cause nor its provider's message: it is retried, and finally fails",
     },
-    weaker={"bad_key": _NO_CAUSE, "throttled": _NO_CAUSE, "overloaded_twice": _NO_CAUSE},
+    weaker={
+        "budget": _GATEWAY,
+        "usage": _BY_END,
+        "bad_key": _NO_CAUSE,
+        "throttled": _NO_CAUSE,
+        "overloaded_twice": _NO_CAUSE,
+    },
 )

@@ -20,7 +20,7 @@ from tests.worker.backends.subjects_programs import ACP
 from tests.worker.conftest import fails
 from tests.worker.fake_kernel import make_start
 from worker.backends import backend
-from worker.backends.acp import ASKS, Acp, endpoint
+from worker.backends.acp import ASKS, Acp
 from worker.backends.acp import open as acp_program
 from worker.backends.acp_replies import OPEN_CALLS
 from worker.backends.process import HEAD_BYTES, LineSplitter
@@ -541,29 +541,19 @@ def test_claude_is_told_to_leave_the_settings_of_the_project_alone(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("program", "env", "config", "model", "address"),
+    ("model", "env", "url"),
     [
-        ("gemini", {}, None, "acp", "https://generativelanguage.googleapis.com"),
-        ("gemini", {"GOOGLE_GEMINI_BASE_URL": "http://g"}, None, "acp", "http://g"),
-        ("claude-agent-acp", {"ANTHROPIC_BASE_URL": "http://a"}, None, "acp", "http://a"),
-        ("opencode", {}, None, "anthropic/x", "https://api.anthropic.com/v1"),
-        ("opencode", {}, {"provider": {"own": {"options": {"baseURL": "http://o/v1"}}}}, "own/x", "http://o/v1"),
-        ("opencode", {}, {"provider": []}, "own/x", None),
-        ("opencode", {}, None, "acp", None),
-        ("agent", {"ANTHROPIC_BASE_URL": "http://a"}, None, "acp", None),
+        ("anthropic/x", {"ANTHROPIC_BASE_URL": "http://g/gateway/anthropic"}, "http://g/gateway/anthropic/v1"),
+        ("google/x", {"GOOGLE_GEMINI_BASE_URL": "http://g/gateway/gemini"}, "http://g/gateway/gemini/v1beta"),
+        ("openrouter/x", {"OPENROUTER_BASE_URL": "http://g/gateway/openai/v1"}, "http://g/gateway/openai/v1"),
+        ("own/x", {"ANTHROPIC_BASE_URL": "http://g/gateway/anthropic"}, None),
     ],
 )
-def test_requests_of_programs_whose_address_can_be_set_are_metered(
-    tmp_path: Path, program: str, env: dict[str, str], config: Any, model: str, address: str | None
-) -> None:
-    if config is not None:
-        env = {**env, "OPENCODE_CONFIG": str(tmp_path / "config.json")}
-        (tmp_path / "config.json").write_text(json.dumps(config))
-    fields = {"env": {"HOME": "/home/user", **env}, "endpoint": "http://127.0.0.1:1"}
-    job = agent_job(tmp_path, program=program, model=model, job=fields)
-    assert endpoint(job) == address
-    if address is not None:
-        assert "http://127.0.0.1:1" in repr(Acp(job).launch().env)
+def test_opencode_asks_the_gateway(tmp_path: Path, model: str, env: dict[str, str], url: str | None) -> None:
+    fields = {"env": {"HOME": "/home/user", **env}}
+    made = Acp(agent_job(tmp_path, program="opencode", model=model, job=fields)).launch().env
+    options = json.loads(made["OPENCODE_CONFIG_CONTENT"]).get("provider", {})
+    assert options == ({} if url is None else {model.partition("/")[0]: {"options": {"baseURL": url}}})
 
 
 def test_with_a_login_its_home_is_its_users(tmp_path: Path) -> None:

@@ -66,16 +66,19 @@ def result(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.promise("P18")
-def test_no_secret_is_in_its_arguments_or_its_environment(tmp_path: Path) -> None:
-    program = Claude(job(tmp_path))
-    launch = program.launch()
-    for secret in (KEY, "token-canary"):
-        assert secret not in repr(launch)
+def test_its_commands_do_not_see_its_placeholder_and_no_argument_has_its_token(tmp_path: Path) -> None:
+    launch = Claude(job(tmp_path)).launch()
+    assert launch.env["ANTHROPIC_API_KEY"] == KEY and "token-canary" not in repr(launch)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
-    assert [path.name for path in files if KEY in path.read_text()] == ["key"]
-    heard(program, INIT, raw("message_start", message={}))
-    assert [path.name for path in tmp_path.rglob("*") if path.is_file() and KEY in path.read_text()] == []
+    assert [path.name for path in files if KEY in path.read_text()] == []
+    assert "unset ANTHROPIC_API_KEY\n" in (tmp_path / "place/environment.sh").read_text()
+
+
+def test_subagents_and_background_work_use_its_own_model(tmp_path: Path) -> None:
+    env = Claude(job(tmp_path)).launch().env
+    chosen = {value for name, value in env.items() if name.endswith("_MODEL")}
+    assert chosen == {"claude-sonnet-4-5"}
 
 
 @pytest.mark.promise("P27")

@@ -22,7 +22,7 @@ from tests.worker.backends.subjects_programs import (
 )
 from tests.worker.backends.subjects_within import MOCK, SDK
 from worker import daemon_mcp
-from worker.backends import entry_recorder, process
+from worker.backends import process
 
 PROGRAMS: Final[tuple[ProgramSubject, ...]] = (CLAUDE, CODEX, OPENCODE, CURSOR, ACP, GEMINI, OPENCODE_ACP, CLAUDE_ACP)
 SUBJECTS: Final[tuple[Subject, ...]] = (SDK, MOCK, *PROGRAMS)
@@ -74,8 +74,6 @@ async def test_a_backend_keeps_its_contract(
             subject.recordings.mkdir(parents=True, exist_ok=True)
     monkeypatch.setattr(daemon_mcp, "RETRY_SECONDS", (0.0,))
     monkeypatch.setattr(process, "LEAVE_SECONDS", process.LEAVE_SECONDS if where == "real" else 0.3)
-    if where == "real":  # a program on a busy machine tells of its reply later
-        monkeypatch.setattr(entry_recorder, "CATCH_UP_SECONDS", 20.0)
     lacking = pytest.raises(AssertionError) if scenario.name in subject.lacks else contextlib.nullcontext()
     async with made(subject, where, scenario.name, tmp_path) as run:
         with lacking:
